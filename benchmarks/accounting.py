@@ -54,13 +54,8 @@ def ask(name: str, case: str) -> dict[str, Answer]:
     assert python is not None
     command = [str(python), "-m", MODULE, name, case, "value"]
     try:
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE
-        )
-        said, ending = (
-            done.stdout,
-            "" if done.returncode == 0 else (done.stderr.strip() or "?").splitlines()[-1],
-        )
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        said, ending = (done.stdout, "" if done.returncode == 0 else (done.stderr.strip() or "?").splitlines()[-1])
     except subprocess.TimeoutExpired as late:
         said = (late.stdout or b"").decode()
         ending = f"more than {PATIENCE:.0f} s"
@@ -89,11 +84,7 @@ def record(names: Sequence[str]) -> None:
         answers = {one: known[one] for one in ACCOUNTANTS if one in known}
         packages = sorted({ACCOUNTANTS[one][0] for one in answers})
         versions = [next(x for x in peers.PEERS[package] if "==" in x) for package in packages]
-        kept = {
-            "command": "python -m benchmarks.accounting --record",
-            "versions": versions,
-            "answers": answers,
-        }
+        kept = {"command": "python -m benchmarks.accounting --record", "versions": versions, "answers": answers}
         ANSWERS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
@@ -195,25 +186,17 @@ def times(
 
 def importing(rounds: int) -> tuple[list[Timing], Claim]:
     """What the import costs in a process that has numpy and scipy already."""
-    [timing] = alternate(
-        [Contender("import", partial(in_subprocess, MODULE, OURS, "W5", "import"))], rounds=rounds
-    )
-    return [timing], Claim(
-        "import of the accountant beyond numpy and scipy", 1e3 * timing.cpu, 50, "ms of CPU"
-    )
+    [timing] = alternate([Contender("import", partial(in_subprocess, MODULE, OURS, "W5", "import"))], rounds=rounds)
+    return [timing], Claim("import of the accountant beyond numpy and scipy", 1e3 * timing.cpu, 50, "ms of CPU")
 
 
 def main() -> None:
     """Asks, measures, prints the tables and the claims, and writes both files of results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES), help="time only these")
     parser.add_argument("--peers", action="store_true", help="time the others too, where they are installed")
-    parser.add_argument(
-        "--record", nargs="*", metavar="NAME", help="ask the others, or these, again, and stop"
-    )
+    parser.add_argument("--record", nargs="*", metavar="NAME", help="ask the others, or these, again, and stop")
     options = parser.parse_args()
     others = [name for name, (environment, _) in ACCOUNTANTS.items() if environment]
     if options.record is not None:
@@ -236,11 +219,7 @@ def main() -> None:
     factors.append(pace.slowness())
     results = accounting_sweep.sweep(accounting_sweep.SEED, accounting_sweep.CASES)
     factors.append(pace.slowness())
-    print(
-        "\nThe slowest of the random runs, beside what they may take:",
-        *accounting_sweep.slowest(results),
-        sep="\n",
-    )
+    print("\nThe slowest of the random runs, beside what they may take:", *accounting_sweep.slowest(results), sep="\n")
     claims += [*more, last, *accounting_sweep.claims(results)]
     print("", *claims, "", pace.report(factors), sep="\n")
     print(save("accounting", timings, claims))

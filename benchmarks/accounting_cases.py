@@ -33,10 +33,7 @@ class Case:
     def other(self) -> Case:
         """Nearly the same, but nothing that was kept of it helps: what is run before the clock starts."""
         return replace(
-            self,
-            sigma=str(float(self.sigma) * 1.01),
-            epsilon=str(float(self.epsilon) * 1.01),
-            seed=self.seed + 1,
+            self, sigma=str(float(self.sigma) * 1.01), epsilon=str(float(self.epsilon) * 1.01), seed=self.seed + 1
         )
 
 
@@ -73,9 +70,7 @@ def mixture(case: Case) -> tuple[tuple[str, float, int], ...]:
     draw, found = random.Random(case.seed), Counter[tuple[str, float]]()
     for i in range(case.steps):
         u = i % 20
-        family = (
-            "laplace" if u < 8 else "gaussian" if u < 14 else "response" if u < 17 else "discrete laplace"
-        )
+        family = "laplace" if u < 8 else "gaussian" if u < 14 else "response" if u < 17 else "discrete laplace"
         x = draw.uniform(50, 200) if family == "gaussian" else draw.uniform(0.01, 0.1)
         if not case.distinct:
             x = float(round(x / 15) * 15) if family == "gaussian" else round(x, 2)

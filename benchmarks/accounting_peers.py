@@ -110,9 +110,7 @@ def dp_accounting_events(case: Case) -> Ask:
     if case.kind != "response":
         raise Unable  # the same numbers as above
     one = d.RandomizedResponseDpEvent(_lie(float(case.epsilon)), 2)
-    accountant = _load("dp_accounting.pld").PLDAccountant(
-        neighboring_relation=d.NeighboringRelation.REPLACE_ONE
-    )
+    accountant = _load("dp_accounting.pld").PLDAccountant(neighboring_relation=d.NeighboringRelation.REPLACE_ONE)
     return _asked(accountant.compose(d.SelfComposedDpEvent(one, case.steps)))
 
 
@@ -146,9 +144,7 @@ def prv(case: Case, eps_error: float = 0.1) -> Ask:
 
     if case.kind == "noise":
         solve = _load("prv_accountant.dpsgd").find_noise_multiplier
-        return lambda delta: solve(
-            float(case.rate), case.steps, float(case.epsilon), delta, eps_error=eps_error
-        )
+        return lambda delta: solve(float(case.rate), case.steps, float(case.epsilon), delta, eps_error=eps_error)
     mechanisms: list[Any]
     counts = [case.steps]
     if case.kind == "sgd":
@@ -271,10 +267,7 @@ def autodp(case: Case) -> Ask:
     elif case.kind == "response":
         mechanisms = [m.PureDP_Mechanism(eps=float(case.epsilon))]
     elif case.kind == "mixed":
-        make = {
-            "laplace": lambda x: m.LaplaceMechanism(b=1 / x),
-            "gaussian": lambda x: m.GaussianMechanism(sigma=x),
-        }
+        make = {"laplace": lambda x: m.LaplaceMechanism(b=1 / x), "gaussian": lambda x: m.GaussianMechanism(sigma=x)}
         other = lambda x: m.RandresponseMechanism(p=1 / (1 + math.exp(-x)))  # noqa: E731
         parts = _mixture(case)
         mechanisms = [make.get(family, other)(x) for family, x, _ in parts]

@@ -89,11 +89,7 @@ def sweep(seed: int, count: int) -> list[Result]:
 
 def claims(results: list[Result]) -> list[Claim]:
     """How many are as close and as quick as promised."""
-    found = [
-        Claim(
-            "random DP-SGD runs whose bounds are farther apart", sum(not r.is_close for r in results), 0, ""
-        )
-    ]
+    found = [Claim("random DP-SGD runs whose bounds are farther apart", sum(not r.is_close for r in results), 0, "")]
     for limit, where in ((QUICK, "T·q ≥ 1"), (PATIENT, "T·q < 1")):
         known = [r for r in results if r.run.limit == limit]
         if known:
@@ -111,9 +107,7 @@ def slowest(results: list[Result], count: int = 10) -> list[str]:
 
 def main() -> None:
     """Prints the claims and the slowest runs."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--cases", type=int, default=CASES)
     options = parser.parse_args()

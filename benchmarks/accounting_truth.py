@@ -74,9 +74,7 @@ def response(case: Case, delta: mpf) -> mpf:
     masses = [mp.binomial(n, k) * odds**k * (1 - odds) ** (n - k) for k in range(n + 1)]
 
     def curve(eps: mpf) -> mpf:
-        return mp.fsum(
-            m * -mp.expm1(eps - (2 * k - n) * e) for k, m in enumerate(masses) if (2 * k - n) * e > eps
-        )
+        return mp.fsum(m * -mp.expm1(eps - (2 * k - n) * e) for k, m in enumerate(masses) if (2 * k - n) * e > eps)
 
     return _bisect(curve, delta)
 

@@ -33,12 +33,7 @@ NUMBERS = [(0.0, 1.0), (1.0, 2.0), (0.5, 1.5), (1e6, 1e6 + 1), (0.0, 1 / 3)]
 IN_RANGE = [(0.0, 1.0), (1.0, 2.0), (3.0, 4.0), (4.0, 3.0)]
 WHOLE = [(0, 1), (1, 2), (3, 4), (1000, 1001)]
 ROWS = [([], [1.0]), ([], [0.0]), ([0.0], [0.0, 1.0]), ([0.5], [0.5, 1.0]), ([0.25, 0.5], [0.25, 0.5, 0.9])]
-SAME_SIZE = [
-    ([0.0], [1.0]),
-    ([0.5, 0.5], [0.5, 1.0]),
-    ([0.0, 1.0], [0.0, 0.0]),
-    ([0.2, 0.4, 0.9], [0.2, 0.4, 0.0]),
-]
+SAME_SIZE = [([0.0], [1.0]), ([0.5, 0.5], [0.5, 1.0]), ([0.0, 1.0], [0.0, 0.0]), ([0.2, 0.4, 0.9], [0.2, 0.4, 0.0])]
 VECTORS = [([0.0, 0.0], [1.0, 0.0]), ([0.0, 0.0, 0.0], [0.5, 0.25, 0.25])]
 ANSWERS = [([0.0, 0.0], [1.0, 1.0]), ([0.0, 1.0, 1.0], [1.0, 0.0, 0.0]), ([0.0] * 5, [1.0] + [0.0] * 4)]
 
@@ -156,9 +151,7 @@ def audit(peer: Peer, name: str, case: Case, samples: int, seconds: float) -> Au
 
 def main() -> None:
     """Audits all peers that are installed, or the one that is named."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", choices=sorted(CASES))
     parser.add_argument("--only", help="one mechanism")
     parser.add_argument("--samples", type=int, default=200_000, help="outputs for each input")
@@ -178,13 +171,7 @@ def main() -> None:
                 result = audit(peer, name, case, asked.samples, asked.seconds)
                 kept.setdefault(peer_name, []).append(result.to_json())
                 rows.append(
-                    [
-                        name,
-                        case.claim.text,
-                        result.verdict,
-                        number(result.epsilon_lower),
-                        f"{result.seconds:.1f}",
-                    ]
+                    [name, case.claim.text, result.verdict, number(result.epsilon_lower), f"{result.seconds:.1f}"]
                 )
                 if result.violated and result.witness is not None:
                     w = result.witness

@@ -44,9 +44,7 @@ def adult(path: Path, rows: int) -> Floats:
     if len(read) < rows or any(len(line) != 15 for line in read):
         raise SystemExit(f"{path} has fewer than {rows} rows of 15 columns")
 
-    age, schooling, gain, loss, hours = (
-        np.array([float(line[i]) for line in read]) for i in (0, 4, 10, 11, 12)
-    )
+    age, schooling, gain, loss, hours = (np.array([float(line[i]) for line in read]) for i in (0, 4, 10, 11, 12))
     male = np.array([float(line[9] == "Male") for line in read])
     rich = np.array([float(line[14].startswith(">50K")) for line in read])
     features = [age / 90, schooling / 16, np.log1p(gain) / 12, np.log1p(loss) / 9, hours / 99, male]
@@ -113,21 +111,14 @@ def judged(rows: Sequence[Row]) -> list[Claim]:
     caught = {row.trainer for row in rows if row.audit.violated}
     missed = {row.trainer for row in rows} - {SOUND} - caught
     return [
-        Claim(
-            "audits that refute Opacus's claim",
-            sum(r.trainer == SOUND and r.audit.violated for r in rows),
-            0,
-            "",
-        ),
+        Claim("audits that refute Opacus's claim", sum(r.trainer == SOUND and r.audit.violated for r in rows), 0, ""),
         Claim("slips that neither audit caught", len(missed), 0, ""),
     ]
 
 
 def main() -> None:
     """Audits the trainers, prints a table and the claims."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--adult", type=Path, required=True, help="the table Adult, as the UCI has it")
     parser.add_argument("--runs", type=int, default=160, help="of the audit with many runs")
     asked = parser.parse_args()

@@ -163,9 +163,7 @@ def all_at_once(tasks: Sequence[Task], pool: Any) -> tuple[list[Found], float]:
     return found, time.perf_counter() - began
 
 
-def table(
-    cases: Sequence[Case], found: Mapping[str, Sequence[Found]], bounds: Mapping[str, Found]
-) -> Iterator[str]:
+def table(cases: Sequence[Case], found: Mapping[str, Sequence[Found]], bounds: Mapping[str, Found]) -> Iterator[str]:
     """Markdown: the standard mechanisms beside published auditors, then all others."""
     peers = json.loads(PEERS.read_text(encoding="utf-8"))["mechanisms"]
     standard = [c for c in cases if c.name in NAMES]
@@ -229,10 +227,7 @@ def _theirs(case: Case, row: Mapping[str, Any]) -> str:
 
 
 def judged(
-    cases: Sequence[Case],
-    found: Mapping[str, Sequence[Found]],
-    bounds: Mapping[str, Found],
-    seconds: Sequence[float],
+    cases: Sequence[Case], found: Mapping[str, Sequence[Found]], bounds: Mapping[str, Found], seconds: Sequence[float]
 ) -> list[Claim]:
     """What was aimed at, beside what was measured."""
     peers = json.loads(PEERS.read_text(encoding="utf-8"))["mechanisms"]
@@ -265,14 +260,10 @@ def judged(
 
 def main() -> None:
     """Audits, prints the table and the claims, and writes the results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=20, help="how many each case is to have")
     parser.add_argument("--only", default="", metavar="NAMES", help="cases whose names contain one of these")
-    parser.add_argument(
-        "--restart", action="store_true", help="forgets what these cases have of what is asked for"
-    )
+    parser.add_argument("--restart", action="store_true", help="forgets what these cases have of what is asked for")
     parser.add_argument("--no-bounds", action="store_true", help="the verdicts alone")
     parser.add_argument("--processes", type=int, default=CORES, help="audits at a time")
     parser.add_argument("--record", action="store_true", help="store the table beside this file")
@@ -327,9 +318,7 @@ def main() -> None:
         print("\nNo repetition was run whole and at once: nothing is said about its seconds.")
     print("", *claims, *([pace.report(factors)] if seconds else []), sep="\n")
     timings = {
-        name: [Timing("verdict", tuple(Sample(r.seconds, r.cpu) for r in rows))]
-        for name, rows in found.items()
-        if rows
+        name: [Timing("verdict", tuple(Sample(r.seconds, r.cpu) for r in rows))] for name, rows in found.items() if rows
     }
     print(save("auditor", timings, claims))
 

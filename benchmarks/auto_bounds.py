@@ -75,21 +75,15 @@ def ranges(runs: int, whole: int) -> list[Claim]:
         t = sum((t for (_, m), t in found.items() if m == n), Tally())
         print(f"{n:>9,} rows: {t.finite / t.runs:.1%} finite, {t.held / t.runs:.1%} within the stated share")
     names = {name for name, _ in found}
-    each = {
-        name: sum((t for (m, n), t in found.items() if m == name and n >= ENOUGH), Tally()) for name in names
-    }
+    each = {name: sum((t for (m, n), t in found.items() if m == name and n >= ENOUGH), Tally()) for name in names}
     for name in sorted(names):
         t = found[name, ENOUGH]
-        print(
-            f"{name}, {ENOUGH:,} rows: {t.finite / t.runs:.1%} finite, {t.held / t.runs:.1%} within the stated share"
-        )
+        print(f"{name}, {ENOUGH:,} rows: {t.finite / t.runs:.1%} finite, {t.held / t.runs:.1%} within the stated share")
     name, worst = min(each.items(), key=lambda of: of[1].finite / of[1].runs)
     claims = kept(f"{together.runs:,} runs", together)
     finite = f"finite intervals from {ENOUGH:,} rows on"
     claims.append(Claim(finite, many.finite / many.runs, 0.95, "", at_least=True))
-    claims.append(
-        Claim(f"the same, least of 12 ({name})", worst.finite / worst.runs, 0.95, "", at_least=True)
-    )
+    claims.append(Claim(f"the same, least of 12 ({name})", worst.finite / worst.runs, 0.95, "", at_least=True))
     people = dp.PrivacyUnit("uid", max_groups=1, max_rows=1)
     for unit, n, whose in ((dp.PrivacyUnit.row(), ENOUGH, "rows"), (people, 2 * ENOUGH, "people")):
         tally = end_to_end(n, whole, unit, SEED)
@@ -114,9 +108,7 @@ def heavy_tailed(rows: int, rounds: int) -> list[Claim]:
 
 def main() -> None:
     """Asks, prints what was measured beside its targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=10_000, help="Runs of each distribution.")

@@ -63,9 +63,7 @@ def main() -> None:
             wall, cpu = time.perf_counter(), time.process_time()
             release = session.sql(question, epsilon=1)
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            print(
-                f"{wall:6.2f} s, {cpu:6.2f} s of CPU{kept(session, release.plan, given.visits)}: {question}"
-            )
+            print(f"{wall:6.2f} s, {cpu:6.2f} s of CPU{kept(session, release.plan, given.visits)}: {question}")
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak memory {most:,.0f} MB")
 

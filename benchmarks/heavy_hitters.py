@@ -99,9 +99,7 @@ def measured(
         outcomes.append(outcome(randomizer.find(reports, error=ERROR).labels, truth, shares))
 
     timings = alternate(
-        [Contender(f"{name}: devices", devices), Contender(f"{name}: server", server)],
-        rounds=rounds,
-        warmup=0,
+        [Contender(f"{name}: devices", devices), Contender(f"{name}: server", server)], rounds=rounds, warmup=0
     )
     return timings, outcomes
 
@@ -137,9 +135,7 @@ def tell(name: str, outcomes: list[Outcome]) -> None:
 
 def main() -> None:
     """Prints times, recall and false finds, and saves them."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=1_000_000)
     parser.add_argument("--texts", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)

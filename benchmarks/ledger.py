@@ -42,10 +42,7 @@ from tests.postgres import Server
 
 HUNDREDTH = Fraction(1, 100)
 CHARGE = Charge(Composed([ApproximateEvent(HUNDREDTH, Fraction(0))]), Approximate(HUNDREDTH, Fraction(0)))
-NOTE = {
-    "sql": "SELECT country, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY country",
-    "version": "2026-11",
-}
+NOTE = {"sql": "SELECT country, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY country", "version": "2026-11"}
 PATIENCE = 600.0
 
 Worker = Callable[[str, int, int, int, Barrier], None]
@@ -106,10 +103,7 @@ def at_once(work: Worker, place: str, processes: int, argument: int, count: int)
     """The wall seconds from the moment that all processes are ready until all are done."""
     fork = multiprocessing.get_context("fork")
     gate = fork.Barrier(processes + 1)
-    started = [
-        fork.Process(target=work, args=(place, process, argument, count, gate))
-        for process in range(processes)
-    ]
+    started = [fork.Process(target=work, args=(place, process, argument, count, gate)) for process in range(processes)]
     for one in started:
         one.start()
     gate.wait()
@@ -156,9 +150,7 @@ def postgres_store(url: str | None) -> Iterator[Store]:
     link = Link(address(url), patience=PATIENCE)
     try:
         link.ask("DROP SCHEMA IF EXISTS benchmark CASCADE; DROP TABLE IF EXISTS public.raw")
-        link.ask(
-            "CREATE TABLE public.raw (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, value text)"
-        )
+        link.ask("CREATE TABLE public.raw (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, value text)")
         yield Store("PostgreSQL", url, url, {"raw": raw_postgres, "raw, in order": ordered_postgres})
         link.ask("DROP SCHEMA benchmark CASCADE; DROP TABLE public.raw")
     finally:
@@ -206,25 +198,19 @@ def run(store: Store, processes: int, each: int, rounds: int) -> tuple[list[Timi
         mistakes = wrong(ledger, processes, count * rounds)
     claims = [Claim(f"{store.name}: charges lost, doubled, reordered", mistakes, 0, unit="")]
     for name in store.workers:
-        ratio = statistics.median(
-            b.wall / a.wall for a, b in zip(samples["charges"], samples[name], strict=True)
-        )
+        ratio = statistics.median(b.wall / a.wall for a, b in zip(samples["charges"], samples[name], strict=True))
         claims.append(Claim(f"{store.name}: charges ÷ {name} commits", ratio, 0.5, at_least=True))
     return [Timing(f"{store.name}: {name}", tuple(rows)) for name, rows in samples.items()], claims
 
 
 def main() -> None:
     """Measure the stores that were asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", action="append", choices=["sqlite", "postgres"], help="both unless given")
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--charges", type=int, default=1000, help="of each process, in all rounds together")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument(
-        "--url", help="a PostgreSQL database to use, in which the schema `benchmark` is replaced"
-    )
+    parser.add_argument("--url", help="a PostgreSQL database to use, in which the schema `benchmark` is replaced")
     given = parser.parse_args()
     url = None if given.url is None else f"{given.url}{'&' if '?' in given.url else '?'}schema=benchmark"
     timings, claims = {}, []

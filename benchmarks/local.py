@@ -39,9 +39,7 @@ def plain(values: NDArray[np.int64], k: int) -> NDArray[np.bool_]:
 
 def main() -> None:
     """Measures, prints the tables and the targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--values", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=7)
@@ -98,9 +96,7 @@ def against(peer: str, module: str, n: int, k: int, rounds: int) -> tuple[list[T
     pair = alternate(
         [
             Contender(f"ours, {n:,} devices", partial(ours.randomize, values)),
-            Contender(
-                f"{peer}, {FEW:,} devices", partial(in_subprocess, module, str(k), str(FEW), python=python)
-            ),
+            Contender(f"{peer}, {FEW:,} devices", partial(in_subprocess, module, str(k), str(FEW), python=python)),
         ],
         rounds=rounds,
     )

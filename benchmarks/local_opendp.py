@@ -18,9 +18,7 @@ F = 0.7550813375962909  # 2/(e^(1/2) + 1): ε = 1 for one set bit
 def main() -> None:
     """Reports for so many devices, once."""
     k, n = int(sys.argv[1]), int(sys.argv[2])
-    randomize = dp.m.make_randomized_response_bitvec(
-        dp.bitvector_domain(max_weight=1), dp.discrete_distance(), f=F
-    )
+    randomize = dp.m.make_randomized_response_bitvec(dp.bitvector_domain(max_weight=1), dp.discrete_distance(), f=F)
     one = bytes([128]) + bytes((k + 7) // 8 - 1)
     randomize(one)
     report_sample(lambda: [randomize(one) for _ in range(n)])

@@ -23,15 +23,7 @@ import numpy as np
 
 from benchmarks import peers
 from benchmarks.runner import Claim, Contender, Sample, Timing, alternate, in_subprocess, save, table
-from discreet.mechanisms import (
-    Exponential,
-    Gaussian,
-    Laplace,
-    NoisyMax,
-    PermuteAndFlip,
-    SparseVector,
-    Staircase,
-)
+from discreet.mechanisms import Exponential, Gaussian, Laplace, NoisyMax, PermuteAndFlip, SparseVector, Staircase
 from discreet.noise.entropy import SystemEntropy
 
 MILLION = 1_000_000
@@ -75,13 +67,7 @@ CASES = (
         MILLION / 50e3,
         {"opendp": ("laplace", CANDIDATES), **ONE_AT_A_TIME},
     ),
-    Case(
-        "Gaussian, whole numbers",
-        partial(Gaussian(sigma=4).release, ZEROS),
-        MILLION,
-        MILLION / 50e3,
-        GAUSSIAN,
-    ),
+    Case("Gaussian, whole numbers", partial(Gaussian(sigma=4).release, ZEROS), MILLION, MILLION / 50e3, GAUSSIAN),
     Case("Laplace, floats", partial(Laplace(epsilon=1, dimension=MILLION).release, REALS), MILLION),
     Case("Gaussian, floats", partial(Gaussian(sigma=4, dimension=MILLION).release, REALS), MILLION),
     Case(
@@ -104,12 +90,7 @@ CASES = (
         5,
         {"opendp": ("noisy-max", CANDIDATES), "diffprivlib": ("permute-and-flip", CANDIDATES)},
     ),
-    Case(
-        "NoisyMax, Laplace",
-        partial(NoisyMax(epsilon=1, sensitivity=10).release, NAMES, UTILITIES),
-        CANDIDATES,
-        5,
-    ),
+    Case("NoisyMax, Laplace", partial(NoisyMax(epsilon=1, sensitivity=10).release, NAMES, UTILITIES), CANDIDATES, 5),
     Case(
         "SparseVector, whole numbers",
         partial(SparseVector(epsilon=1, threshold=10_000, cutoff=10).release, ZEROS),
@@ -164,9 +145,7 @@ def scaled(factor: float, peer: str, kind: str, items: int, python: Path) -> Sam
 
 def main() -> None:
     """Measures, prints the tables and the targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--peers", action="store_true", help="peers too, where their environments were made")
     options = parser.parse_args()

@@ -55,10 +55,9 @@ def tumult(kind: str, items: int) -> Run:
     """tmlt-core's, one value at a time."""
     from tmlt.core.measurements import noise_mechanisms as m
 
-    measure: Any = {
-        "geometric": lambda: m.AddGeometricNoise(1),
-        "gaussian": lambda: m.AddDiscreteGaussianNoise(16),
-    }[kind]()
+    measure: Any = {"geometric": lambda: m.AddGeometricNoise(1), "gaussian": lambda: m.AddDiscreteGaussianNoise(16)}[
+        kind
+    ]()
     return lambda: [measure(0) for _ in range(items)]
 
 

@@ -27,14 +27,7 @@ from discreet.noise.entropy import Entropy, SystemEntropy
 
 SCALES = [Fraction(s) for s in ("1", "3", "10/3", "10", "100", "300", "1000", "10000")]
 SCALES += [Fraction(1 << k) for k in (20, 30, 40)]
-SCALAR_SCALES = [
-    Fraction(1, 10),
-    Fraction(1),
-    Fraction(10),
-    Fraction(1000),
-    Fraction(1 << 40),
-    Fraction(1 << 56),
-]
+SCALAR_SCALES = [Fraction(1, 10), Fraction(1), Fraction(10), Fraction(1000), Fraction(1 << 40), Fraction(1 << 56)]
 SCALAR_SCALES.append(Fraction(10**30 + 1, 3 * 10**29))
 DRAWS = 2_000  # scalars of one measurement
 NEVER_SEEN = count(10**6)
@@ -108,21 +101,15 @@ def releases(rounds: int) -> tuple[list[Timing], list[Claim]]:
     timings = alternate(
         [
             Contender("20 Laplace, fresh scale", partial(fresh, seven, partial(few, laplace.sample_vector))),
-            Contender(
-                "20 Gaussian, fresh scale", partial(fresh, seven, partial(few, gaussian.rounded_vector))
-            ),
+            Contender("20 Gaussian, fresh scale", partial(fresh, seven, partial(few, gaussian.rounded_vector))),
             Contender("exponential, 1e5", lambda: selection.exponential(utilities, Fraction(1, 100), RNG)),
-            Contender(
-                "permute-and-flip, 1e5", lambda: selection.permute_and_flip(utilities, Fraction(1, 100), RNG)
-            ),
+            Contender("permute-and-flip, 1e5", lambda: selection.permute_and_flip(utilities, Fraction(1, 100), RNG)),
             Contender("noisy max, 1e5", lambda: selection.noisy_max(utilities, Fraction(100), RNG)),
         ],
         rounds=3 * rounds,
     )
     limits = [2.0, 2.0, 5.0, 5.0, 5.0]
-    return timings, [
-        Claim(t.name, 1e3 * t.cpu, limit, "ms") for t, limit in zip(timings, limits, strict=True)
-    ]
+    return timings, [Claim(t.name, 1e3 * t.cpu, limit, "ms") for t, limit in zip(timings, limits, strict=True)]
 
 
 def against_opendp(size: int, rounds: int) -> tuple[list[Timing], list[Claim]]:
@@ -134,9 +121,7 @@ def against_opendp(size: int, rounds: int) -> tuple[list[Timing], list[Claim]]:
     timings, claims = [], []
     for name, draw in (("laplace", laplace.sample_vector), ("gaussian", gaussian.rounded_vector)):
         for scale in (1, 1000, 1 << 20):
-            peer = partial(
-                in_subprocess, "benchmarks.noise_opendp", name, str(scale), str(size), python=python
-            )
+            peer = partial(in_subprocess, "benchmarks.noise_opendp", name, str(scale), str(size), python=python)
             pair = alternate(
                 [
                     Contender(f"{name}, scale {scale}", partial(draw, Fraction(scale), size, RNG)),
@@ -157,9 +142,7 @@ def show(title: str, timings: Sequence[Timing], baseline: str) -> None:
 
 def main() -> None:
     """Measures, prints the tables and the targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--peers", action="store_true", help="OpenDP too, where its environment was made")

@@ -48,9 +48,7 @@ def make(peer: str) -> None:
 
 def main() -> None:
     """Makes the environments named on the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("peers", nargs="+", choices=sorted(PEERS))
     for peer in parser.parse_args().peers:
         make(peer)

@@ -73,10 +73,7 @@ def fill(file: Path, ledger: Path) -> None:
 
 def questions(file: Path, ledger: Path, asked: int, n: int) -> tuple[list[Timing], list[Claim]]:
     """Questions in turn, with one budget for all and with one for each."""
-    with (
-        session(file, ledger.with_suffix(".all"), each=False) as plain,
-        session(file, ledger, each=True) as own,
-    ):
+    with session(file, ledger.with_suffix(".all"), each=False) as plain, session(file, ledger, each=True) as own:
         ask(plain, asked)
         first = measure(lambda: ask(own, asked))
         pairs = [(measure(lambda: ask(plain, asked)), measure(lambda: ask(own, asked))) for _ in range(n)]
@@ -103,15 +100,7 @@ def memory(file: Path, ledger: Path, asked: int) -> list[Claim]:
         copy = ledger.with_suffix(f".{name}.copy")
         shutil.copy(ledger, copy)
         found: Sample = in_subprocess(
-            "benchmarks.people",
-            "--once",
-            name,
-            "--file",
-            str(file),
-            "--ledger",
-            str(copy),
-            "--asked",
-            str(asked),
+            "benchmarks.people", "--once", name, "--file", str(file), "--ledger", str(copy), "--asked", str(asked)
         )
         peaks[name] = found.peak_mb or float("nan")
         print(f"peak memory, {name}: {peaks[name]:.0f} MB", flush=True)
@@ -129,9 +118,7 @@ def once(file: Path, ledger: Path, asked: int, *, each: bool) -> None:
 
 def main() -> None:
     """Measures, prints the table and the targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--people", type=int, default=10_000_000)
     parser.add_argument("--asked", type=int, default=1_000_000)
     parser.add_argument("--questions", type=int, default=18)

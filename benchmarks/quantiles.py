@@ -69,9 +69,7 @@ class Measured:
 def leaves_of(c: Column, rows: int, p: str, relation: Relation) -> tuple[Query, ExactLeaves]:
     """The plan at ε = 1 and the exact counts of the first so many rows in a fixed shuffled order."""
     kind = Type.INT if c.whole else Type.REAL
-    table = TableSchema(
-        "t", {"x": kind}, {"x": Range(c.low, c.high, integer=c.whole)}, PrivacyUnit.row(), relation
-    )
+    table = TableSchema("t", {"x": kind}, {"x": Range(c.low, c.high, integer=c.whole)}, PrivacyUnit.row(), relation)
     text = f"SELECT QUANTILE_CONT(x, {p}) AS q FROM t"
     plan = make_query(text, [table], population="p", version=None, epsilon=1)
     with open_database() as db:
@@ -99,11 +97,7 @@ def drawn_by_tree(plan: Query, exact: ExactLeaves, p: Fraction, rounds: int) -> 
     law, found = noise, []
     for _ in range(rounds):
         tree = NoisyTree(
-            looked.spread,
-            law,
-            {},
-            is_row=True,
-            draw=lambda i, j: tuple(law.add(exact.sums(looked.spread, i, j), RNG)),
+            looked.spread, law, {}, is_row=True, draw=lambda i, j: tuple(law.add(exact.sums(looked.spread, i, j), RNG))
         )
         tree.look(looked)
         leaf = tree._leaf(p)
@@ -119,9 +113,7 @@ def by_rank(plan: Query, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rou
     return judged(drawn_by_rank(q, exact, spread.leaves, rounds), exact, p)
 
 
-def drawn_by_rank(
-    q: ExponentialQuantile, exact: ExactLeaves, leaves: int, rounds: int
-) -> list[tuple[int, int, int]]:
+def drawn_by_rank(q: ExponentialQuantile, exact: ExactLeaves, leaves: int, rounds: int) -> list[tuple[int, int, int]]:
     """The named leaf and the ends of its interval, as the engine draws them."""
     found = [q.choose(exact.leaves, exact.before, leaves, RNG) for _ in range(rounds)]
     return [(c.cell, *q.interval(c, leaves, Fraction(19, 20))) for c in found]
@@ -189,9 +181,7 @@ def widths(rounds: int) -> list[Claim]:
             values = np.clip(draw(np.random.default_rng(1), n), 0, 999.99)
             for p, epsilon in product(("0.5", "0.9"), ("0.5", "1")):
                 both = [
-                    make_query(
-                        f"SELECT {asked} FROM t", [table], population="p", version=None, epsilon=epsilon
-                    )
+                    make_query(f"SELECT {asked} FROM t", [table], population="p", version=None, epsilon=epsilon)
                     for asked in (f"QUANTILE_CONT(x, {p}) AS q", "MEDIAN(x) AS q, QUANTILE_CONT(x, 0.9) AS r")
                 ]
                 leaves = both[0].question.spreads[0].spread.leaves
@@ -213,14 +203,8 @@ def widths(rounds: int) -> list[Claim]:
     for kind, all_of in ratios.items():
         print(f"{kind}: {len(all_of)} cases, median {np.median(all_of):.2f}, greatest {max(all_of):.2f}")
     return [
-        Claim(
-            "width by rank over its law's, rank known to 2 % of rows, median case",
-            _middle(ratios["fine"]),
-            1.35,
-        ),
-        Claim(
-            "width by rank over its law's, rank known less well, median case", _middle(ratios["coarse"]), 2.0
-        ),
+        Claim("width by rank over its law's, rank known to 2 % of rows, median case", _middle(ratios["fine"]), 1.35),
+        Claim("width by rank over its law's, rank known less well, median case", _middle(ratios["coarse"]), 2.0),
         Claim("width from a tree over its law's, median case", _middle(ratios["trees"]), 2.0),
         *(
             Claim(f"intervals {way} that held the quantile", float(kept), 0.95, "", at_least=True)
@@ -231,9 +215,7 @@ def widths(rounds: int) -> list[Claim]:
 
 def main() -> None:
     """Measures, prints, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--only", choices=("widths", "columns"))
@@ -276,13 +258,7 @@ def of_columns(most: int, rounds: int) -> list[Claim]:
                           f"{'' if fine else '  the other is closer'}", flush=True)  # fmt: skip
     ratios.sort()
     return [
-        Claim(
-            "quantiles for which the way that is taken is the better one",
-            right / cases,
-            0.9,
-            "",
-            at_least=True,
-        ),
+        Claim("quantiles for which the way that is taken is the better one", right / cases, 0.9, "", at_least=True),
         Claim("error by rank against the tree's where it is taken, median", ratios[len(ratios) // 2], 0.5),
         Claim("intervals that held the quantile, of either way", min(held) / cases, 0.95, "", at_least=True),
     ]

@@ -23,9 +23,7 @@ from benchmarks.runner import Claim, Contender, Timing, alternate, in_subprocess
 from benchmarks.visits import REGIONS, visits
 
 GROUPS, ROWS, LOW, HIGH = 3, 10, 0, 100
-QUESTION = (
-    "SELECT region, COUNT(*) AS n, SUM(amount) AS total, AVG(amount) AS mean FROM visits GROUP BY region"
-)
+QUESTION = "SELECT region, COUNT(*) AS n, SUM(amount) AS total, AVG(amount) AS mean FROM visits GROUP BY region"
 PLAIN = "SELECT region, COUNT(*), SUM(amount), AVG(amount) FROM visits GROUP BY region"
 TWO_WINDOWS = f"""
 WITH few_rows AS (
@@ -86,9 +84,7 @@ def engine(path: Path, rounds: int, *, with_peers: bool) -> tuple[list[Timing], 
     opendp = peers.python_of("opendp") if with_peers else None
     if opendp is not None:
         entries.append(
-            Contender(
-                "OpenDP (Polars)", lambda: in_subprocess("benchmarks.query_opendp", str(path), python=opendp)
-            )
+            Contender("OpenDP (Polars)", lambda: in_subprocess("benchmarks.query_opendp", str(path), python=opendp))
         )
     elif with_peers:
         print("OpenDP is left out: make its environment with `python -m benchmarks.peers opendp`")
@@ -96,9 +92,7 @@ def engine(path: Path, rounds: int, *, with_peers: bool) -> tuple[list[Timing], 
     by = {t.name: t for t in timings}
     per_row_extra = by["ours, per row"].cpu - 1.5 * by["plain"].cpu
     return timings, [
-        Claim(
-            "per person, CPU against two windows", by["ours, per person"].ratio(by["two windows"])[0], 0.45
-        ),
+        Claim("per person, CPU against two windows", by["ours, per person"].ratio(by["two windows"])[0], 0.45),
         Claim("per row, CPU beyond 1.5 × plain", 1000 * per_row_extra, 50, "ms"),
     ]
 
@@ -120,9 +114,7 @@ def overhead(rounds: int) -> tuple[list[Timing], list[Claim]]:
         Claim("fixed overhead of a question, CPU", 1000 * (asked.cpu - plain.cpu), 50, "ms"),
         Claim("fixed overhead of a question, wall", 1000 * (asked.wall - plain.wall), 50, "ms"),
         Claim("the same with connecting and a new ledger, CPU", 1000 * (connected.cpu - plain.cpu), 50, "ms"),
-        Claim(
-            "the same with connecting and a new ledger, wall", 1000 * (connected.wall - plain.wall), 50, "ms"
-        ),
+        Claim("the same with connecting and a new ledger, wall", 1000 * (connected.wall - plain.wall), 50, "ms"),
     ]
 
 
@@ -138,9 +130,7 @@ def memory(path: Path) -> tuple[list[Timing], list[Claim]]:
 
 def main() -> None:
     """Measures, prints the tables and the targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--peers", action="store_true", help="OpenDP too, where its environment was made")

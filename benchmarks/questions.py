@@ -109,9 +109,7 @@ def engines(path: Path, name: str, rounds: int, *, with_peers: bool) -> Part:
 def memory(path: Path, names: Sequence[str]) -> Part:
     """Peak memory of a process that does nothing else."""
     timings = [Timing(n, (in_subprocess("benchmarks.questions", "--once", n, str(path)),)) for n in names]
-    return timings, [
-        Claim(f"{t.name}, peak memory", t.peak_mb or float("nan"), MEMORY, "MB") for t in timings
-    ]
+    return timings, [Claim(f"{t.name}, peak memory", t.peak_mb or float("nan"), MEMORY, "MB") for t in timings]
 
 
 def growth(ours: Mapping[int, Mapping[str, Timing]], names: Sequence[str]) -> list[Claim]:
@@ -182,9 +180,7 @@ def on_disk(names: Sequence[str], ours: Mapping[int, Mapping[str, Timing]]) -> P
         return {n: Timing(f"{n} {how[2:]}", (in_subprocess(*rest),)) for n, *rest in args}
 
     most, grouped = alone("--once", DISK), {size: alone("--grouped", size) for size in (least, DISK)}
-    claims = [
-        Claim(f"{n} on disk, peak memory", t.peak_mb or float("nan"), ON_DISK, "MB") for n, t in most.items()
-    ]
+    claims = [Claim(f"{n} on disk, peak memory", t.peak_mb or float("nan"), ON_DISK, "MB") for n, t in most.items()]
     grown = growth({least: ours[least], DISK: most}, names)
     engine = growth(grouped, names)
     claims += grown
@@ -226,9 +222,7 @@ def grouping(path: Path, name: str, *, with_limit: bool) -> None:
 
 def main() -> None:
     """Measures, prints the tables and the targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", default="1000000,10000000", help="sizes of the table, with commas")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=",".join(PLAIN), help="questions, with commas")
@@ -253,12 +247,7 @@ def main() -> None:
     def add(title: str, part: Part, baseline: str | None = None) -> None:
         found[title] = part[0]
         claims.extend(part[1])
-        print(
-            f"\n{title}\n{table(part[0], baseline=baseline or part[0][0].name)}",
-            *part[1],
-            sep="\n",
-            flush=True,
-        )
+        print(f"\n{title}\n{table(part[0], baseline=baseline or part[0][0].name)}", *part[1], sep="\n", flush=True)
 
     ours: dict[int, dict[str, Timing]] = {}
     for size in sizes:

@@ -84,9 +84,7 @@ OF_VISITORS = {
 }
 
 
-def race_to_the_top(
-    parts: np.ndarray[Any, Any], largest: float, epsilon: float, rng: np.random.Generator
-) -> float:
+def race_to_the_top(parts: np.ndarray[Any, Any], largest: float, epsilon: float, rng: np.random.Generator) -> float:
     """One answer of R2T."""
     steps = math.ceil(math.log2(largest))
     best = 0.0
@@ -98,9 +96,7 @@ def race_to_the_top(
     return best
 
 
-def chosen(
-    raced: Raced, session: dp.Session, run: Run, rounds: int, epsilon: float
-) -> tuple[list[float], list[int]]:
+def chosen(raced: Raced, session: dp.Session, run: Run, rounds: int, epsilon: float) -> tuple[list[float], list[int]]:
     """Our answers and the caps that the census chose: both stages with fresh noise, each statement run once."""
     plan = session.plan(raced.sql, epsilon=epsilon)
     answers, caps = [], []
@@ -131,9 +127,7 @@ def compare(
 
 def main() -> None:
     """Asks, prints the table, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--rounds", type=int, default=25)
@@ -144,9 +138,7 @@ def main() -> None:
         (OF_VISITORS, {"visits": visits(options.rows)}, {"unit": "user_id"}),
     ]
     claims = []
-    print(
-        "| total | ε | ours, median | 95 % | R2T, median | 95 % | rows chosen |\n|---|---|---|---|---|---|---|"
-    )
+    print("| total | ε | ours, median | 95 % | R2T, median | 95 % | rows chosen |\n|---|---|---|---|---|---|---|")
     for questions, sources, how in given:
         with (
             duckdb.connect() as db,
@@ -181,9 +173,7 @@ def main() -> None:
                     ]
                     cells = " | ".join(f"{x:.2%}" for x in shown)
                     print(f"| {name} | {epsilon:g} | {cells} | {rows} |", flush=True)
-                    claims.append(
-                        Claim(f"{name}, ε = {epsilon:g}: our median error ÷ R2T's", shown[0] / shown[2], 1)
-                    )
+                    claims.append(Claim(f"{name}, ε = {epsilon:g}: our median error ÷ R2T's", shown[0] / shown[2], 1))
     print(*claims, sep="\n")
     print(save("race", {}, claims))
 

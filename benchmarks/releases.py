@@ -105,9 +105,7 @@ def beside(baseline: float) -> None:
 
 def main() -> None:
     """Measures, prints the targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=200_000)
     parser.add_argument("--peers", action="store_true", help="peers too, where their environments were made")
     options = parser.parse_args()

@@ -125,11 +125,7 @@ def report_sample(run: Callable[[], object]) -> None:
 def in_subprocess(module: str, *args: str, python: Path | None = None) -> Sample:
     """The sample that `python -m module args` reports: its own memory, nobody else's caches."""
     done = subprocess.run(
-        [str(python or sys.executable), "-m", module, *args],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [str(python or sys.executable), "-m", module, *args], cwd=ROOT, capture_output=True, text=True, check=False
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if done.returncode != 0 or not lines:
@@ -154,9 +150,7 @@ def table(timings: Sequence[Timing], *, baseline: str) -> str:
     rows = [head, *(_row(t, base) for t in timings)]
     widths = [max(len(r[i]) for r in rows) for i in range(len(head))]
     return "\n".join(
-        "  ".join(
-            [r[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(r[1:], widths[1:], strict=True))]
-        ).rstrip()
+        "  ".join([r[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(r[1:], widths[1:], strict=True))]).rstrip()
         for r in rows
     )
 
@@ -168,11 +162,7 @@ def save(name: str, timings: Mapping[str, Sequence[Timing]], claims: Sequence[Cl
     record = {
         "benchmark": name,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": {
-            "cores": os.cpu_count(),
-            "platform": platform.platform(),
-            "python": platform.python_version(),
-        },
+        "machine": {"cores": os.cpu_count(), "platform": platform.platform(), "python": platform.python_version()},
         "versions": _versions("discreet", "numpy", "scipy", "duckdb", "sqlglot", "cryptography"),
         "timings": {title: [asdict(t) for t in rows] for title, rows in timings.items()},
         "claims": [{**asdict(c), "holds": c.holds} for c in claims],

@@ -78,9 +78,7 @@ def density(world: World) -> tuple[list[Timing], list[Claim]]:
         share = float(np.sqrt(np.mean(np.square(off)))) / len(rows)
         bias = abs(float(np.mean(off))) / len(rows)
         label = f"{world.name}, {what}, {repetitions} repetitions"
-        claims.append(
-            Claim(f"{label}: error of a density", 100 * share, 5.0 if repetitions == 100 else 2.0, "%")
-        )
+        claims.append(Claim(f"{label}: error of a density", 100 * share, 5.0 if repetitions == 100 else 2.0, "%"))
         claims.append(Claim(f"{label}: what remains of it on average", 100 * bias, 2.0, "%"))
         contenders.append(Contender(f"{label}: fit", partial(made.fit, rows)))
     fitted = made.fit(rows)
@@ -120,9 +118,7 @@ def digits(images: Floats, labels: NDArray[np.uint8]) -> tuple[list[Timing], lis
     return alternate(contenders, rounds=1, warmup=0), claims
 
 
-def _told(
-    made: SketchClassifier, rows: Floats, labels: NDArray[np.uint8], asked: Floats, found: list[Any]
-) -> None:
+def _told(made: SketchClassifier, rows: Floats, labels: NDArray[np.uint8], asked: Floats, found: list[Any]) -> None:
     found.append(made.fit(rows, labels).predict(asked))
 
 
@@ -138,18 +134,14 @@ def idx(path: Path, head: int) -> NDArray[np.uint8]:
 
 def main() -> None:
     """Measures, prints the tables and the targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--housing", type=Path)
     parser.add_argument("--images", type=Path)
     parser.add_argument("--labels", type=Path)
     options = parser.parse_args()
     parts: dict[str, tuple[list[Timing], list[Claim]]] = {}
     if options.housing:
-        parts["places of houses"] = density(
-            World("housing", housing(options.housing), [(-125, -113), (32, 43)], NEAR)
-        )
+        parts["places of houses"] = density(World("housing", housing(options.housing), [(-125, -113), (32, 43)], NEAR))
     if options.images and options.labels:
         images = idx(options.images, 16).reshape(-1, 784).astype(np.float64)
         parts["digits"] = digits(images, idx(options.labels, 8))

@@ -53,12 +53,8 @@ def releases(x: NDArray[np.float64]) -> dict[str, Callable[[], object]]:
         **{f"smooth median, {name}": partial(m.release, x) for name, m in laws.items()},
         "smooth quartile distance": partial(SmoothSensitivity("iqr", epsilon=1, **RANGE).release, x),
         "smooth median deviation": partial(SmoothSensitivity("mad", epsilon=1, **RANGE).release, x),
-        "propose, test, release": partial(
-            ProposeTestRelease(epsilon=1, delta="1e-6", bound="0.1", **RANGE).release, x
-        ),
-        "sample and aggregate": partial(
-            SampleAndAggregate(np.mean, blocks=200, epsilon=1, **RANGE).release, x
-        ),
+        "propose, test, release": partial(ProposeTestRelease(epsilon=1, delta="1e-6", bound="0.1", **RANGE).release, x),
+        "sample and aggregate": partial(SampleAndAggregate(np.mean, blocks=200, epsilon=1, **RANGE).release, x),
         "median": partial(Median(epsilon=1, **RANGE).release, x),
         "nine quantiles": partial(Quantiles(DECILES, epsilon=1, **RANGE).release, x),
         "histogram of 100 keys": partial(Histogram(range(100), epsilon=1).release, keys),
@@ -83,10 +79,7 @@ def errors(x: NDArray[np.float64], times: int) -> list[Claim]:
     }
     return [
         Claim(
-            f"{name}: Laplace's error ÷ its own",
-            base / off(partial(m.release, x), truth, times),
-            1000,
-            at_least=True,
+            f"{name}: Laplace's error ÷ its own", base / off(partial(m.release, x), truth, times), 1000, at_least=True
         )
         for name, m in ours.items()
     ]
@@ -94,9 +87,7 @@ def errors(x: NDArray[np.float64], times: int) -> list[Claim]:
 
 def main() -> None:
     """Measures, prints the table and the claims, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()

@@ -99,16 +99,13 @@ def matrix_errors() -> list[Claim]:
         found: dict[str, list[float]] = {}
         for name in ("identity", "hierarchical", "optimised"):
             found[name] = [
-                MatrixMechanism(workload, name, epsilon=1, delta=delta).root_mean_square
-                for delta in (None, DELTA)
+                MatrixMechanism(workload, name, epsilon=1, delta=delta).root_mean_square for delta in (None, DELTA)
             ]
         row = " ".join(f"{f'{a:.4g} | {b:.4g}':>21}" for a, b in found.values())
         print(f"{workload!r:44} {row}")
         for i, noise in enumerate(("Laplace", "Gaussian")):
             ratio = found["optimised"][i] / min(found["identity"][i], found["hierarchical"][i])
-            claims.append(
-                Claim(f"error of optimised ÷ the better of both, {workload!r}, {noise}", ratio, 1.0001)
-            )
+            claims.append(Claim(f"error of optimised ÷ the better of both, {workload!r}, {noise}", ratio, 1.0001))
     return claims
 
 
@@ -121,9 +118,7 @@ def against_opendp(steps: int, rounds: int) -> tuple[list[Timing], list[Claim]]:
     tree, values = BinaryTree(epsilon=1, steps=steps), np.zeros(steps, dtype=np.int64)
     peer = partial(in_subprocess, "benchmarks.streams_opendp", "time", str(steps), python=python)
     timings = alternate(
-        [Contender("tree, Laplace", partial(tree.release, values)), Contender("OpenDP", peer)],
-        rounds=rounds,
-        warmup=0,
+        [Contender("tree, Laplace", partial(tree.release, values)), Contender("OpenDP", peer)], rounds=rounds, warmup=0
     )
     claims = [Claim(f"OpenDP ÷ ours, {steps:,} steps", timings[1].ratio(timings[0])[0], 20, at_least=True)]
     for few in (256, 1 << 12):
@@ -142,9 +137,7 @@ def show(title: str, timings: Sequence[Timing]) -> None:
 
 def main() -> None:
     """Measures, prints the tables and the targets, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--peers", action="store_true", help="OpenDP too, where its environment was made")

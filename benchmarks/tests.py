@@ -23,9 +23,7 @@ def run(number: int) -> bool:
     began, before = time.monotonic(), os.times()
     command = [sys.executable, "-m", "pytest", "-q", "-n", "2"]
     with tempfile.TemporaryFile("w+") as out:
-        status = subprocess.run(
-            command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False
-        ).returncode
+        status = subprocess.run(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False).returncode
         out.seek(0)
         text = out.read()
     after = os.times()
@@ -41,9 +39,7 @@ def main() -> None:
     """Run as often as is asked, and fail when a run did."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tests", description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument(
-        "--load", type=int, default=os.cpu_count() or 2, help="processes that keep a core busy"
-    )
+    parser.add_argument("--load", type=int, default=os.cpu_count() or 2, help="processes that keep a core busy")
     asked = parser.parse_args()
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(asked.load)]
     try:

@@ -196,9 +196,7 @@ def connect(files: Mapping[str, Path], query: Query) -> dp.Session:
     )
 
 
-def off(
-    query: Query, exact: Sequence[Sequence[Any]], noisy: Sequence[Sequence[Any]]
-) -> tuple[float, int, int]:
+def off(query: Query, exact: Sequence[Sequence[Any]], noisy: Sequence[Sequence[Any]]) -> tuple[float, int, int]:
     """The median relative error over the cells of the groups that both answers have; how many those are, and all."""
     truth = {tuple(map(str, row[: query.keys])): row[query.keys :] for row in exact}
     errors, kept = [], 0
@@ -213,9 +211,7 @@ def off(
 
 def main() -> None:
     """Asks, prints the table, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1)
     parser.add_argument("--epsilon", type=float, default=1)
     parser.add_argument("--rounds", type=int, default=3)
@@ -224,9 +220,7 @@ def main() -> None:
     files = tables(options.scale)
     timings: dict[str, list[Timing]] = {}
     claims: list[Claim] = []
-    print(
-        "| query | form | groups × rows | plain CPU s | ours CPU s | ours ÷ plain | median error | groups shown |"
-    )
+    print("| query | form | groups × rows | plain CPU s | ours CPU s | ours ÷ plain | median error | groups shown |")
     print("|---|---|---|---|---|---|---|---|")
     for name, query in QUERIES.items():
         if options.only and name != options.only:

@@ -62,14 +62,10 @@ def _write(path: Path, rows: int) -> None:
         for start in range(0, len(user), _CHUNK):
             u = user[start : start + _CHUNK]
             n = len(u)
-            region = np.where(rng.random(n) < 0.6, home[u], rng.choice(20, size=n, p=popularity)).astype(
-                np.int8
-            )
+            region = np.where(rng.random(n) < 0.6, home[u], rng.choice(20, size=n, p=popularity)).astype(np.int8)
             columns = {
                 "user_id": u,
-                "region": pa.DictionaryArray.from_arrays(pa.array(region), pa.array(REGIONS)).cast(
-                    pa.string()
-                ),
+                "region": pa.DictionaryArray.from_arrays(pa.array(region), pa.array(REGIONS)).cast(pa.string()),
                 "day": rng.choice(365, size=n, p=season).astype(np.int32),
                 "amount": np.minimum(200.0, np.round(rng.gamma(1.2, 28 + region * 0.8, n), 2)),
                 "flag": rng.random(n) < 0.3,

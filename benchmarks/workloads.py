@@ -187,9 +187,7 @@ def people(ages: Sequence[tuple[int, int]], **asked: Any) -> Query:
     """One question with a count for each range."""
     counts = ", ".join(f"COUNT_IF(age BETWEEN {a} AND {b}) AS c{i}" for i, (a, b) in enumerate(ages))
     owned = TableSchema("adult", {"age": Type.INT}, {}, PrivacyUnit.row(), Relation.ADD_REMOVE)
-    return make_query(
-        f"SELECT {counts} FROM adult", [owned], population="p", version=None, epsilon=1, **asked
-    )
+    return make_query(f"SELECT {counts} FROM adult", [owned], population="p", version=None, epsilon=1, **asked)
 
 
 def counted(ages: Sequence[tuple[int, int]], draws: int, asked: dict[str, Any]) -> Counted:
@@ -265,9 +263,7 @@ def line(name: str, cells: Sequence[float | str]) -> str:
 
 def main() -> None:
     """Measures, prints, and writes the JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=300)
     options = parser.parse_args()
     worst, held, gains = 0.0, 1.0, []
@@ -290,20 +286,10 @@ def main() -> None:
             print(line(name, (width, mine, even, apart, mine / even, mine / apart)))
     claims = [
         Claim("noise of a range among many against that alone, worst", max(x.worst for x in many), 1.001),
+        Claim("noise of a range among many against that alone, mean", sum(x.mean for x in many) / len(many), 0.5),
+        Claim("least share of a range's 95 % intervals that held", min(x.held for x in many), 0.9, "", at_least=True),
         Claim(
-            "noise of a range among many against that alone, mean", sum(x.mean for x in many) / len(many), 0.5
-        ),
-        Claim(
-            "least share of a range's 95 % intervals that held",
-            min(x.held for x in many),
-            0.9,
-            "",
-            at_least=True,
-        ),
-        Claim(
-            "error of ranges against the optimised strategy's, worst",
-            max(x.planned / x.optimised for x in many),
-            1.5,
+            "error of ranges against the optimised strategy's, worst", max(x.planned / x.optimised for x in many), 1.5
         ),
         Claim("noise of a level of totals against that of its question alone, worst", worst, 1.001),
         Claim("noise of the grand total, before against after, least", min(gains), 2.0, at_least=True),

@@ -11,8 +11,7 @@ PAGES = {
         "FROM clinic_visits GROUP BY ward ORDER BY cost DESC"
     ),
     "Large bills": (
-        "SELECT ward, COUNT(*) AS bills FROM clinic_visits WHERE cost > 1000 "
-        "GROUP BY ward HAVING COUNT(*) > 100"
+        "SELECT ward, COUNT(*) AS bills FROM clinic_visits WHERE cost > 1000 GROUP BY ward HAVING COUNT(*) > 100"
     ),
     "People": "SELECT COUNT(DISTINCT person_id) AS people FROM clinic_visits",
 }

@@ -37,14 +37,10 @@ def adult(original: Path, target: Path) -> None:
     """Nine columns of Adult, trimmed, with NULL for `?`; all rows, in their order."""
     columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ADULT)
     chosen = ", ".join(
-        f"CAST(trim({name}) AS INTEGER) AS {name}"
-        if name in NUMBERS
-        else f"nullif(trim({name}), '?') AS {name}"
+        f"CAST(trim({name}) AS INTEGER) AS {name}" if name in NUMBERS else f"nullif(trim({name}), '?') AS {name}"
         for name in KEPT
     )
-    rows = (
-        f"read_csv('{original}', header=false, auto_detect=false, delim=',', quote='', columns={{{columns}}})"
-    )
+    rows = f"read_csv('{original}', header=false, auto_detect=false, delim=',', quote='', columns={{{columns}}})"
     _write(f"SELECT {chosen} FROM {rows}", target)
 
 
@@ -81,14 +77,7 @@ def trips(original: Path, target: Path) -> None:
 
 def housing(original: Path, target: Path) -> None:
     """All columns, whole numbers as such."""
-    whole = (
-        "housing_median_age",
-        "total_rooms",
-        "total_bedrooms",
-        "population",
-        "households",
-        "median_house_value",
-    )
+    whole = ("housing_median_age", "total_rooms", "total_bedrooms", "population", "households", "median_house_value")
     chosen = {
         **{name: name for name in ("longitude", "latitude")},
         **{name: f"CAST({name} AS INTEGER)" for name in whole},
@@ -108,9 +97,7 @@ def visits() -> list[tuple[int, str, str, float]]:
     for person in range(1, PEOPLE + 1):
         often = rng.random() < 0.06
         visits_made = 1 + int(rng.expovariate(1 / 38 if often else 1 / 6.2))
-        wards = rng.choices(
-            list(WARDS), weights=[share for share, _ in WARDS.values()], k=rng.choice((1, 1, 2, 3))
-        )
+        wards = rng.choices(list(WARDS), weights=[share for share, _ in WARDS.values()], k=rng.choice((1, 1, 2, 3)))
         for _ in range(visits_made):
             ward = rng.choice(wards)
             cost = round(WARDS[ward][1] * rng.lognormvariate(0, 0.5), 2)

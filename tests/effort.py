@@ -86,9 +86,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 efforts.append((found[0], found[1], report.nodeid))
     if efforts:
         used = sorted(efforts, reverse=True)
-        terminalreporter.write_line(
-            f"{sum(e[0] for e in used):.0f} s of CPU time in default tests; the most in"
-        )
+        terminalreporter.write_line(f"{sum(e[0] for e in used):.0f} s of CPU time in default tests; the most in")
         for seconds, _, name in used[:5]:
             terminalreporter.write_line(f"{seconds:6.2f} s  {name}")
         for _, passed, name in sorted(efforts, key=lambda e: -e[1]):

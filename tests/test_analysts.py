@@ -52,11 +52,7 @@ def test_analysts_apart_do_not_share_answers_and_pay_each(apart: Connect) -> Non
         assert ana.sql(COUNT, epsilon=0.5).stored
         second = ben.sql(COUNT, epsilon=0.5)
         assert not second.stored
-        assert (ana.remaining, ben.remaining, ana.budget) == (
-            dp.Budget("1/2"),
-            dp.Budget("1/2"),
-            dp.Budget(1),
-        )
+        assert (ana.remaining, ben.remaining, ana.budget) == (dp.Budget("1/2"), dp.Budget("1/2"), dp.Budget(1))
         assert ben.sql(COUNT, epsilon=0.5).rows == second.rows
         assert ana.sql(COUNT, epsilon=0.5).rows == first.rows
         assert [e.seq for e in ben.history()] == list(range(1, len(ben.history()) + 1))

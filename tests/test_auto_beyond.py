@@ -19,9 +19,7 @@ from discreet.mechanisms.summed import SummedNoise
 from discreet.plan.auto_bounds.caps import EDGES, SHARES, Caps, Cell, beyond, place_sql, share_beyond
 from discreet.plan.auto_bounds.staged import kept, restored
 
-ALL: dict[Cell, int] = dict.fromkeys(
-    itertools.product(range(len(EDGES)), range(len(EDGES)), range(SHARES)), 0
-)
+ALL: dict[Cell, int] = dict.fromkeys(itertools.product(range(len(EDGES)), range(len(EDGES)), range(SHARES)), 0)
 
 
 def people() -> list[list[int]]:
@@ -32,9 +30,7 @@ def people() -> list[list[int]]:
     return [*map(list, few), *many, [2_000_000], [1, 1_048_575]]
 
 
-@pytest.mark.parametrize(
-    "caps", [Caps(1, 1), Caps(2, 3), Caps(3, 4), Caps(6, 12), Caps(5, 1 << 20), Caps(20, 7)]
-)
+@pytest.mark.parametrize("caps", [Caps(1, 1), Caps(2, 3), Caps(3, 4), Caps(6, 12), Caps(5, 1 << 20), Caps(20, 7)])
 @pytest.mark.parametrize("groups", [None, 40])
 def test_everybody_who_exceeds_caps_is_in_a_place_that_is_counted(caps: Caps, groups: int | None) -> None:
     owned = people()
@@ -108,12 +104,7 @@ def asked() -> tuple[dp.Release, dp.Session]:
     rng = np.random.default_rng(4)
     frame = pd.DataFrame({"uid": np.repeat(np.arange(6000), rng.integers(1, 4, 6000))})
     session = dp.connect(
-        {"t": frame},
-        unit="uid",
-        bounds="auto",
-        budget=dp.Budget(epsilon=100),
-        population="p",
-        ledger=":memory:",
+        {"t": frame}, unit="uid", bounds="auto", budget=dp.Budget(epsilon=100), population="p", ledger=":memory:"
     )
     return session.sql("SELECT COUNT(*) AS n FROM t", epsilon=1), session
 

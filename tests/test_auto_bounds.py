@@ -60,8 +60,7 @@ def counted(session: dp.Session, plan: Plan) -> dict[tuple[int, ...], int]:
 def test_one_unit_moves_one_place_of_the_census(relation: str, most: int) -> None:
     rows = [("a", 1.0), ("b", 2.0), ("c", None), (None, 3.0)]
     owned = [
-        [r for r, n in zip(rows, c, strict=True) for _ in range(n)]
-        for c in itertools.product((0, 1, 3), repeat=4)
+        [r for r, n in zip(rows, c, strict=True) for _ in range(n)] for c in itertools.product((0, 1, 3), repeat=4)
     ]
     others = [(7, "a", 1.0), (7, "a", 1.0), (8, "b", 2.0)]
     found = []
@@ -116,9 +115,7 @@ def test_chosen_caps_have_a_third_of_the_error_of_small_fixed_ones() -> None:
 
 
 def test_the_explanation_says_what_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "discreet.plan.auto_bounds.caps._SURE", 1e-9
-    )  # one look in a thousand chooses other caps
+    monkeypatch.setattr("discreet.plan.auto_bounds.caps._SURE", 1e-9)  # one look in a thousand chooses other caps
     with connect(heavy()) as session:
         text = session.sql(BY_REGION, epsilon=1).explain()
         assert "First stage (ε = 0.1): a census of units" in text
@@ -171,8 +168,7 @@ def test_bins_of_rows_begin_at_powers_of_two() -> None:
 @pytest.mark.parametrize("within", ["SUM_WITHIN(x, 0, 30)", "COUNT_WITHIN(*, 0, 5)"])
 def test_what_a_question_bounds_itself_is_not_chosen(within: str) -> None:
     refused = pytest.raises(
-        UnsupportedQuery,
-        match="SUM_WITHIN and COUNT_WITHIN say themselves how much a unit adds to a group, and bounds",
+        UnsupportedQuery, match="SUM_WITHIN and COUNT_WITHIN say themselves how much a unit adds to a group, and bounds"
     )
     with connect(heavy()) as session, refused:
         session.plan(f"SELECT {within} AS n FROM t", epsilon=1)
@@ -207,17 +203,12 @@ def test_without_caps_the_question_says_what_to_do() -> None:
 
 
 def test_a_batch_has_declared_caps() -> None:
-    with (
-        connect(heavy()) as session,
-        pytest.raises(InvalidParameter, match="a batch is planned for declared caps"),
-    ):
+    with connect(heavy()) as session, pytest.raises(InvalidParameter, match="a batch is planned for declared caps"):
         session.batch({"a": BY_REGION}, epsilon=1)
 
 
 def test_rows_that_are_people_have_no_caps_to_choose() -> None:
-    refused = pytest.raises(
-        UnsupportedQuery, match="Each row is a unit of its own, so there are no caps to choose"
-    )
+    refused = pytest.raises(UnsupportedQuery, match="Each row is a unit of its own, so there are no caps to choose")
     with connect(heavy(), unit=dp.PrivacyUnit.row()) as session, refused:
         session.sql(BY_REGION, epsilon=1)
 

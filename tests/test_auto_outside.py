@@ -83,9 +83,7 @@ def failure(outside: int, inside: int, scale: int, limit: Limit) -> float:
 
 @pytest.mark.parametrize(("outside", "inside"), [(1, 30), (20, 400), (60, 60), (300, 100), (50, 0)])
 @pytest.mark.parametrize("scale", [1, 4])
-def test_the_true_share_is_beyond_the_limit_in_one_case_of_forty(
-    outside: int, inside: int, scale: int
-) -> None:
+def test_the_true_share_is_beyond_the_limit_in_one_case_of_forty(outside: int, inside: int, scale: int) -> None:
     assert failure(outside, inside, scale, share_outside) <= 1 - CONFIDENCE
 
 
@@ -245,9 +243,7 @@ RESTING = (
 
 
 @pytest.mark.parametrize("columns", RESTING)
-def test_a_column_rests_on_a_range_exactly_where_it_changes_with_it(
-    frame: pd.DataFrame, columns: str
-) -> None:
+def test_a_column_rests_on_a_range_exactly_where_it_changes_with_it(frame: pd.DataFrame, columns: str) -> None:
     declared = {"y": dp.Range(0, 10)}
     with connect(frame, columns=declared) as session:
         plan = staged(session, f"SELECT {columns} FROM t")

@@ -20,15 +20,7 @@ from discreet.backends.connection import open_database
 from discreet.errors import InternalError, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.queries import ValuesLook
-from discreet.plan.auto_bounds.ranges import (
-    FINEST,
-    PLACES,
-    WIDEST,
-    Stakes,
-    Use,
-    choose_range,
-    value_place_sql,
-)
+from discreet.plan.auto_bounds.ranges import FINEST, PLACES, WIDEST, Stakes, Use, choose_range, value_place_sql
 from discreet.plan.claim import source_of
 from discreet.plan.plan import Plan
 from discreet.verify.census import derive_values
@@ -116,9 +108,7 @@ ODD = [
 def test_places_are_powers_of_two_for_every_number() -> None:
     powers = [s * 2.0**k * f for k in range(FINEST, WIDEST + 2) for s in (1, -1) for f in (1, 1.001, 1.999)]
     listed = ", ".join(f"(CAST({x!r} AS DOUBLE))" for x in [*ODD, *powers])
-    found = (
-        open_database().execute(f"SELECT x, {value_place_sql('x')} FROM (VALUES {listed}) t(x)").fetchall()
-    )
+    found = open_database().execute(f"SELECT x, {value_place_sql('x')} FROM (VALUES {listed}) t(x)").fetchall()
     assert {int(p) for _, p in found} == set(PLACES)
     assert all(int(p) == place_of(x) for x, p in found)
 
@@ -130,9 +120,7 @@ def test_places_of_whole_numbers_are_those_of_reals(kind: str) -> None:
     listed = ", ".join(f"(CAST('{n}' AS {kind}))" for n in whole)
     found = open_database().execute(f"SELECT {value_place_sql('x')} FROM (VALUES {listed}) t(x)").fetchall()
     assert [int(p) for (p,) in found] == [place_of(float(n)) for n in whole]
-    assert open_database().execute(f"SELECT {value_place_sql(f'CAST(NULL AS {kind})')}").fetchall() == [
-        (None,)
-    ]
+    assert open_database().execute(f"SELECT {value_place_sql(f'CAST(NULL AS {kind})')}").fetchall() == [(None,)]
 
 
 VALUES = (None, math.nan, -math.inf, -0.0, 0.0, -3.0, 5.0, 1e308)
@@ -177,8 +165,7 @@ def test_one_unit_moves_each_count_by_what_is_paid_for(
     worlds = [o for n in sizes for o in itertools.combinations_with_replacement(VALUES, n)]
     each = 1 if unit is ROW else 2
     found = [
-        counted(database, plan.statements[0], [*others, *((1, "a", v, 10**6) for v in own)], each)
-        for own in worlds
+        counted(database, plan.statements[0], [*others, *((1, "a", v, 10**6) for v in own)], each) for own in worlds
     ]
     moves = []
     for a, b in itertools.product(found, found if relation == "replace" else found[:1]):
@@ -215,9 +202,7 @@ def test_all_of_it_is_charged_before_the_first_look_and_kept() -> None:
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
-@pytest.mark.parametrize(
-    ("bounds", "unit", "first"), [("values", CAPS, 1), ("auto", "uid", 2), ("auto", ROW, 1)]
-)
+@pytest.mark.parametrize(("bounds", "unit", "first"), [("values", CAPS, 1), ("auto", "uid", 2), ("auto", ROW, 1)])
 def test_each_look_costs_a_tenth(relation: str, bounds: str, unit: Any, first: int) -> None:
     with connect(purchases(50), bounds=bounds, unit=unit, relation=relation) as session:
         plan = staged(session, "SELECT SUM(price) AS s, AVG(kelvin) AS k FROM t")
@@ -243,10 +228,7 @@ def test_what_was_chosen_is_said_in_the_release_and_the_derivation() -> None:
         )
         assert release.notes[0] in str(release)
         text = release.explain()
-        assert (
-            "First stage (ε = 0.2): counts of units by the sign and the power of two of their largest value"
-            in text
-        )
+        assert "First stage (ε = 0.2): counts of units by the sign and the power of two of their largest value" in text
         assert f"from them was chosen {kelvin!r} for 'kelvin'." in text
         plan = session.plan("SELECT SUM(price) AS s FROM t", epsilon=2, bounds="values")
         assert "from which the bounds are chosen of 'price'." in plan.explain()
@@ -259,9 +241,7 @@ def test_whole_numbers_stay_whole() -> None:
         assert all(type(n) is int for n in release.rows[0])
 
 
-def expected_error(
-    frame: pd.DataFrame, column: str, bounds: tuple[float, float], epsilon: float, rows: int
-) -> float:
+def expected_error(frame: pd.DataFrame, column: str, bounds: tuple[float, float], epsilon: float, rows: int) -> float:
     """Of SUM, over the true sum: what the bounds and `rows` cut off, and the mean size of Laplace noise."""
     low, high = bounds
     each = frame.uid if rows > 1 else pd.Series(range(len(frame)))
@@ -289,9 +269,7 @@ def test_chosen_bounds_are_nearly_as_good_as_the_best(column: str, unit: dp.Priv
         text = {t: session._desk.backend.rows(t, {}) for t in plan.statements}
         rng = Seeded(np.random.default_rng(20_261_121))
         chosen = [choose(plan, text.__getitem__, rng).ranges[0] for _ in range(40)]
-    errors = [
-        expected_error(frame, column, (float(r.low), float(r.high)), 0.9 * epsilon, rows) for r in chosen
-    ]
+    errors = [expected_error(frame, column, (float(r.low), float(r.high)), 0.9 * epsilon, rows) for r in chosen]
     assert float(np.median(errors)) < max(2 * best, best + 0.005)
 
 
@@ -344,12 +322,8 @@ def test_a_few_strange_values_are_cut_off() -> None:
     common, strange = place_of(5.0) or 0, place_of(5000.0) or 0
     counts = {common: 10**6, strange: 300}
     noise = DiscreteLaplaceNoise(Fraction(10))
-    cheap = choose_range(
-        counts, counts, noise, Stakes(frozenset({Use.SUM}), 10.0, 1.0, Fraction(2**60)), whole=False
-    )
-    dear = choose_range(
-        counts, counts, noise, Stakes(frozenset({Use.SUM}), 2000.0, 1.0, Fraction(2**60)), whole=False
-    )
+    cheap = choose_range(counts, counts, noise, Stakes(frozenset({Use.SUM}), 10.0, 1.0, Fraction(2**60)), whole=False)
+    dear = choose_range(counts, counts, noise, Stakes(frozenset({Use.SUM}), 2000.0, 1.0, Fraction(2**60)), whole=False)
     assert [int(r.high) for r in (cheap, dear)] == [8192, 8]
 
 
@@ -358,18 +332,12 @@ def test_a_few_strange_values_are_cut_off() -> None:
     [
         ("SELECT SUM(price) AS s, AVG(price) AS m, STDDEV(price) AS d FROM t", ["'price'"]),
         ("SELECT COVAR_POP(price, pieces) AS c FROM t", 2),
-        (
-            "SELECT SUM(price) FILTER (WHERE pieces > 3) AS s FROM t",
-            ["'price'"],
-        ),
+        ("SELECT SUM(price) FILTER (WHERE pieces > 3) AS s FROM t", ["'price'"]),
         ("SELECT MEDIAN(price) AS m, MAX(pieces) AS x FROM t", ["'price'", "'pieces'"]),
         ("SELECT SUM(CAST(word AS DOUBLE)) AS s FROM t", ["'word'"]),
         ("SELECT SUM(1 / (pieces - 4)) AS s FROM t", ["an expression of 'pieces'"]),
         ("SELECT AVG(s) AS m FROM (SELECT uid, SUM(price) AS s FROM t GROUP BY uid) x", ["'s'"]),
-        (
-            "SELECT a.region, SUM(b.debt) AS s FROM t a JOIN t b ON a.uid = b.uid GROUP BY a.region",
-            ["'debt'"],
-        ),
+        ("SELECT a.region, SUM(b.debt) AS s FROM t a JOIN t b ON a.uid = b.uid GROUP BY a.region", ["'debt'"]),
         ("SELECT SUM(least(price, pieces)) AS s FROM t", ["an expression of 'price' and 'pieces'"]),
     ],
 )
@@ -412,11 +380,7 @@ def test_both_ways_of_choosing_are_questions_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("sql", "options", "said"),
     [
-        (
-            "SELECT SUM_WITHIN(price, 0, 30) AS s FROM t",
-            {},
-            "SUM_WITHIN needs declared bounds of its values.",
-        ),
+        ("SELECT SUM_WITHIN(price, 0, 30) AS s FROM t", {}, "SUM_WITHIN needs declared bounds of its values."),
         ("SELECT SUM_WITHIN(price, 0, 30) AS s FROM t", {"unit": ROW}, "cannot be asked with every range"),
         ("SELECT MODE(pieces) AS m FROM t", {}, "MODE is answered for at most 65,536 whole numbers"),
     ],

@@ -113,9 +113,7 @@ VALUES (1)
 
 
 @pytest.mark.parametrize("sql", COMMANDS)
-def test_whatever_is_no_select_is_refused_and_nothing_is_logged(
-    sql: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_whatever_is_no_select_is_refused_and_nothing_is_logged(sql: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         error = refusal(sql)
     assert isinstance(error, UnsupportedQuery)
@@ -191,16 +189,8 @@ CONSTRUCTS = {
     **{
         f"SELECT {call} FROM visits": "is not answered here"
         for call in (
-            *(
-                "KURTOSIS(amount)",
-                "SKEWNESS(amount)",
-            ),
-            *(
-                "array_agg(amount)",
-                "list(amount)",
-                "string_agg(region)",
-                "first(region)",
-            ),
+            *("KURTOSIS(amount)", "SKEWNESS(amount)"),
+            *("array_agg(amount)", "list(amount)", "string_agg(region)", "first(region)"),
             *("approx_count_distinct(region)", "arg_max(region, amount)", "bit_or(day)", "bit_xor(day)"),
             "min_by(region, day)",
         )
@@ -257,13 +247,7 @@ CONSTRUCTS = {
     **{
         f"SELECT COUNT(*) FROM {source}": "name of a connected table"
         for source in (
-            *(
-                "read_csv('x.csv')",
-                "read_parquet(['x'])",
-                "read_text('/etc/passwd')",
-                "glob('*')",
-                "range(10)",
-            ),
+            *("read_csv('x.csv')", "read_parquet(['x'])", "read_text('/etc/passwd')", "glob('*')", "range(10)"),
             *("generate_series(1, 10)", "unnest([1, 2])", "duckdb_settings()", "pragma_table_info('visits')"),
             *("(VALUES (1))", "query('SELECT 1')", "postgres_scan('a', 'b', 'c')", "sniff_csv('x.csv')"),
         )
@@ -480,8 +464,7 @@ def test_a_long_list_of_conditions_is_as_flat_as_it_looks() -> None:
 def test_there_is_a_most_of_aggregates() -> None:
     columns = [f"SUM(amount + {i}) AS a{i}" for i in range(MOST_MEASURES + 1)]
     assert (
-        f"more than {MOST_MEASURES} different aggregates"
-        in refusal(f"SELECT {', '.join(columns)} FROM visits").message
+        f"more than {MOST_MEASURES} different aggregates" in refusal(f"SELECT {', '.join(columns)} FROM visits").message
     )
 
 
@@ -494,10 +477,7 @@ NULLS FIRST
 """
 WORDS = SALAD.split()
 STARTS = ["", "SELECT ", "SELECT COUNT(*), ", "SELECT SUM("]
-STARTS += [
-    f"SELECT COUNT(*) FROM visits {clause} "
-    for clause in ("WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT")
-]
+STARTS += [f"SELECT COUNT(*) FROM visits {clause} " for clause in ("WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT")]
 
 
 def test_a_salad_of_words_is_answered_or_refused_and_never_breaks_anything() -> None:
@@ -578,13 +558,7 @@ def test_every_clause_in_every_order_is_read_or_refused() -> None:
 def test_the_reference_names_every_function_and_aggregate_of_the_language() -> None:
     page = (Path(__file__).parents[1] / "docs" / "sql-reference.md").read_text(encoding="utf-8").lower()
     spelled = {"neg": "-", "as ": "cast", "trunc_": "date_trunc", "is null": "is null", "||": "&#124;&#124;"}
-    spelled |= {
-        "diff_": "date_diff",
-        "sub_": "date_sub",
-        "add_": "interval",
-        "date ": "date + 3",
-        "days ": "date + 3",
-    }
+    spelled |= {"diff_": "date_diff", "sub_": "date_sub", "add_": "interval", "date ": "date + 3", "days ": "date + 3"}
     spelled |= {"same": "is [not] distinct from", "like_escape": "escape"}
     for name in FUNCTIONS:
         word = next((text for start, text in spelled.items() if name.startswith(start)), name)

@@ -145,13 +145,9 @@ def test_what_two_questions_share_is_measured_once_in_one_statement() -> None:
     assert len({p.sql for p in batch.measurements}) == 2
     # a needs a third for its count, b a ninth for each of three columns, c a third: 8/9 together, and the rest for all.
     # One unit moves each count by 3 · 10, that of the whole table by 10
-    scales = sorted(
-        n.scale for n in batch.outputs["a"].query.allocation.noises if isinstance(n, DiscreteLaplaceNoise)
-    )
+    scales = sorted(n.scale for n in batch.outputs["a"].query.allocation.noises if isinstance(n, DiscreteLaplaceNoise))
     assert scales == [30 * Fraction(8, 3)]
-    assert [getattr(n, "scale", None) for n in batch.outputs["c"].query.allocation.noises] == [
-        10 * Fraction(8, 3)
-    ]
+    assert [getattr(n, "scale", None) for n in batch.outputs["c"].query.allocation.noises] == [10 * Fraction(8, 3)]
     assert batch.charge.guarantee.epsilon == 1
     assert sum((n * (e.pure or Fraction(0)) for e, n in batch.charge.events), Fraction(0)) == 1
 
@@ -248,15 +244,12 @@ def test_every_question_of_a_mixed_batch_has_at_most_its_noise_alone(
         if counted is not None:
             assert counted[0] <= counted[1] * (1 + 1e-3)
         elif bool(mine.levels) == bool(theirs.levels):
-            for own, other in zip(
-                (*mine.noises, *mine.spreads), (*theirs.noises, *theirs.spreads), strict=True
-            ):
+            for own, other in zip((*mine.noises, *mine.spreads), (*theirs.noises, *theirs.spreads), strict=True):
                 assert isinstance(own, Additive)
                 assert isinstance(other, Additive)
                 assert own.variance <= other.variance * (1 + 1e-9)
         said = re.search(
-            r"alone at about ε = ([\d.]+); an even part of the batch is ε = ([\d.]+)\.\n",
-            batch.explain(name),
+            r"alone at about ε = ([\d.]+); an even part of the batch is ε = ([\d.]+)\.\n", batch.explain(name)
         )
         assert said is not None
         assert float(said[1]) >= float(said[2]) * 0.999
@@ -268,9 +261,7 @@ def test_a_question_of_one_column_does_not_pay_for_one_of_five() -> None:
     (one,) = batch.outputs["one"].query.allocation.noises
     assert one == DiscreteLaplaceNoise(Fraction(10 * 2))
     plan = batch.outputs["five"].query
-    assert plan.allocation.noises == tuple(
-        DiscreteLaplaceNoise(Fraction(s.l1 * 2 * 5)) for s in plan.sensitivities
-    )
+    assert plan.allocation.noises == tuple(DiscreteLaplaceNoise(Fraction(s.l1 * 2 * 5)) for s in plan.sensitivities)
     assert len(plan.sensitivities) == 5
     assert "alone at about ε = 0.5; an even part of the batch is ε = 0.5." in batch.explain("one")
 
@@ -279,9 +270,7 @@ def test_batches_that_are_divided_as_ever_keep_their_identity_and_others_have_a_
     even = batch_of({"a": "SELECT COUNT(*) FROM visits", "b": "SELECT COUNT(*) FROM visits WHERE day = 1"})
     described = ["batch", 1, [p.identity for p in even.measurements]]
     assert even.identity == hashlib.sha256(json.dumps(described).encode()).hexdigest()
-    uneven = batch_of(
-        {"a": "SELECT COUNT(*) FROM visits", "b": "SELECT AVG(amount) FROM visits WHERE day = 1"}
-    )
+    uneven = batch_of({"a": "SELECT COUNT(*) FROM visits", "b": "SELECT AVG(amount) FROM visits WHERE day = 1"})
     described = ["batch", 1, [p.identity for p in uneven.measurements]]
     assert uneven.identity != hashlib.sha256(json.dumps(described).encode()).hexdigest()
     columns = {"a": "SELECT COUNT(*) FROM visits", "b": "SELECT AVG(amount), SUM(amount) FROM visits"}
@@ -312,9 +301,7 @@ def test_the_names_and_order_of_questions_do_not_make_another_batch() -> None:
     assert batch_of({"x": a, "y": b}, epsilon=2).identity != first
     assert batch_of({"x": a, "y": b}, version="2").identity != first
     assert batch_of({"x": a}).identity != first
-    assert (
-        len({o.query.identity for o in batch_of({"x": a, "y": b, "z": c}).outputs.values()}) == 2
-    )  # x and z are one
+    assert len({o.query.identity for o in batch_of({"x": a, "y": b, "z": c}).outputs.values()}) == 2  # x and z are one
 
 
 @pytest.mark.parametrize(
@@ -347,9 +334,7 @@ def test_a_batch_is_refused_as_a_whole_and_says_which_question(
 
 def test_a_batch_that_the_account_cannot_pay_reads_nothing() -> None:
     with opened(budget=dp.Budget(3, per_query=2)) as session:
-        with pytest.raises(
-            InvalidParameter, match="one query may ask ε = 2 at most, and this one asks ε = 3"
-        ):
+        with pytest.raises(InvalidParameter, match="one query may ask ε = 2 at most, and this one asks ε = 3"):
             session.batch(QUESTIONS, epsilon=3)
         session.batch(QUESTIONS, epsilon=2)
         with pytest.raises(BudgetExceeded):

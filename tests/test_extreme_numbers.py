@@ -19,16 +19,7 @@ FRAME = pd.DataFrame({"x": [1.0, 2.0], "id": [1, 2]})
 NUMBERS: list[Any] = [
     *("1e400", "1e-400", "1e-30", "nan", "inf", "0x1", "1_0", "", "abc", "5%", "-1"),
     *(1e-300, 5e-324, 1e-30, 0, -1, -0.0, 0.1, 1e20, 1e308, float("nan"), float("inf"), 10**400, -(10**400)),
-    *(
-        Fraction(1, 3**2000),
-        Fraction(10**400, 3),
-        Decimal("1e-400"),
-        Decimal("NaN"),
-        True,
-        None,
-        b"1",
-        complex(1),
-    ),
+    *(Fraction(1, 3**2000), Fraction(10**400, 3), Decimal("1e-400"), Decimal("NaN"), True, None, b"1", complex(1)),
     *(np.float32(0.1), np.int64(1), np.nan),
 ]
 
@@ -53,9 +44,7 @@ USES: dict[str, Callable[[Any], object]] = {
     "delta": lambda v: planned(epsilon=1, delta=v),
     "truncation": lambda v: planned(epsilon=1, truncation=v),
     "error": lambda v: planned(error={"a": v}),
-    "assuming": lambda v: planned(
-        "SELECT AVG(x) AS a FROM t", error={"a": "5%"}, assuming={"a": v, "rows": 100}
-    ),
+    "assuming": lambda v: planned("SELECT AVG(x) AS a FROM t", error={"a": "5%"}, assuming={"a": v, "rows": 100}),
     "confidence": lambda v: planned(error={"a": 1}, confidence=v),
     "budget": lambda v: dp.Budget(epsilon=v),
     "budget's delta": lambda v: dp.Budget(epsilon=1, delta=v),
@@ -86,16 +75,7 @@ def test_a_number_works_or_is_refused_in_a_sentence(use: str) -> None:
 
 ENDS: list[tuple[Any, Any]] = [
     *((0, 1e-200), (0, 5e-324), (1e-300, 2e-300), (0, "1e-200"), (0, "1e-40"), (-1e-90, 1e-90), (0, "1e400")),
-    *(
-        (-1e308, 1e308),
-        (0, 1e300),
-        (0, 2**62),
-        (0, Fraction(1, 3**700)),
-        (0, 10**400),
-        (-0.0, 1),
-        (0, 0),
-        (1, 1),
-    ),
+    *((-1e308, 1e308), (0, 1e300), (0, 2**62), (0, Fraction(1, 3**700)), (0, 10**400), (-0.0, 1), (0, 0), (1, 1)),
     *((1e15, 1e15 + 0.5), (float("nan"), 1), (0, float("inf"))),
 ]
 

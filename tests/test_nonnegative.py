@@ -32,9 +32,7 @@ def session() -> Session:
 
 
 def test_counts_and_sums_are_not_below_0_and_the_release_itself_stays(session: Session) -> None:
-    release = session.sql(
-        "SELECT region, COUNT(*) AS n, SUM(x) AS s, -SUM(x) AS m FROM t GROUP BY region", epsilon=1
-    )
+    release = session.sql("SELECT region, COUNT(*) AS n, SUM(x) AS s, -SUM(x) AS m FROM t GROUP BY region", epsilon=1)
     before = release.rows
     shown = release.nonnegative()
     for (_, n, s, m), (_, noisy_n, noisy_s, _) in zip(shown.rows, before, strict=True):
@@ -44,9 +42,7 @@ def test_counts_and_sums_are_not_below_0_and_the_release_itself_stays(session: S
     assert shown.nonnegative() is shown
     assert any("below 0" in note for note in shown.notes)
     for column in ("n", "s"):
-        for (low, high), (wide_low, wide_high) in zip(
-            shown.interval(column), release.interval(column), strict=True
-        ):
+        for (low, high), (wide_low, wide_high) in zip(shown.interval(column), release.interval(column), strict=True):
             assert low == max(wide_low, 0)
             assert high == max(wide_high, 0)
 
@@ -87,8 +83,6 @@ def test_intervals_of_raised_numbers_cover_the_truth(session: Session) -> None:
         half = shown.interval("n", confidence=Fraction(1, 2))
         inside = [low <= t <= high for t, (low, high) in zip(truth, half, strict=True)]
         halves += inside[0], sum(inside[1:])
-        assert all(
-            low <= n <= high for (_, n), (low, high) in zip(shown.rows, shown.interval("n"), strict=True)
-        )
+        assert all(low <= n <= high for (_, n), (low, high) in zip(shown.rows, shown.interval("n"), strict=True))
     for held, narrow, runs in zip(hits, halves, (75, 75 * 39), strict=True):
         assert covers(held, runs, 0.95) and not covers(narrow, runs, 0.95)

@@ -103,9 +103,7 @@ def losses(one: Seen, other: Seen, path: tuple[int, ...]) -> tuple[Fraction, Fra
     return loss, square
 
 
-def every(
-    found: Seen, rows: Mapping[Any, list[tuple[str, int]]], **asked: Any
-) -> Iterator[tuple[Fraction, Fraction]]:
+def every(found: Seen, rows: Mapping[Any, list[tuple[str, int]]], **asked: Any) -> Iterator[tuple[Fraction, Fraction]]:
     """What answers tell of anybody, for every way in which the analyst's questions can go."""
     for path in itertools.product((0, 1), repeat=DEPTH):
         whole = play(rows, path, found, **dict(asked))
@@ -222,12 +220,7 @@ def test_new_people_start_in_full_and_new_rows_of_old_ones_do_not(seen: Seen, tm
 
 def test_a_cap_on_all_questions_may_stand_beside(seen: Seen) -> None:
     with dp.connect(
-        {"t": frame(PEOPLE)},
-        unit=CAPS,
-        columns=FACTS,
-        ledger=":memory:",
-        budget=dp.Budget(2),
-        per_person=dp.Budget(1),
+        {"t": frame(PEOPLE)}, unit=CAPS, columns=FACTS, ledger=":memory:", budget=dp.Budget(2), per_person=dp.Budget(1)
     ) as s:
         for _ in range(2):
             s.sql("SELECT COUNT(*) FROM t WHERE g = 'z'", epsilon=1, fresh=True)
@@ -267,9 +260,7 @@ def test_a_batch_leaves_the_same_people_out_of_all_its_measurements(seen: Seen) 
         assert [next(iter(cells.values())) for _, cells in seen[-2:]] == [[0], [1]]
 
 
-def test_quantiles_counts_of_values_and_chosen_bounds_charge_everybody_in_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_quantiles_counts_of_values_and_chosen_bounds_charge_everybody_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discreet.plan.auto_bounds.caps._SURE", 1e-12)  # nobody is seen where nobody is
     rows = frame({i: [("a", i % 4)] for i in range(40)})
     asked: list[tuple[str, dict[str, Any]]] = [
@@ -352,9 +343,7 @@ class Spy:
 def test_nothing_tells_whether_somebody_was_left_out(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     said: list[str] = []
     opened = Leaving.__init__
-    monkeypatch.setattr(
-        Leaving, "__init__", lambda self, cursor, *rest: opened(self, Spy(cursor, said), *rest)
-    )
+    monkeypatch.setattr(Leaving, "__init__", lambda self, cursor, *rest: opened(self, Spy(cursor, said), *rest))
 
     def told(x: int) -> list[Any]:
         """All that is seen but the noisy numbers; person 1 has spent everything if x is 4, and little if it is 1."""
@@ -364,12 +353,7 @@ def test_nothing_tells_whether_somebody_was_left_out(monkeypatch: pytest.MonkeyP
             found: list[Any] = []
             for _ in range(3):
                 release = s.sql("SELECT SUM(x) FROM t", epsilon=1, fresh=True)
-                found += [
-                    release.notes,
-                    release.plan.explain(),
-                    len(str(release.interval("sum(x)"))) > 0,
-                    repr(s),
-                ]
+                found += [release.notes, release.plan.explain(), len(str(release.interval("sum(x)"))) > 0, repr(s)]
             s.batch({"n": "SELECT COUNT(*) FROM t"}, epsilon=Fraction(1, 2))
             entries = [(e.seq, e.kind, e.content.to_json()) for e in s.history()]
             for _, _, content in entries:
@@ -433,11 +417,7 @@ def test_rows_as_units_are_refused_of_an_account_that_was_opened_for_people(tmp_
     other = frame(PEOPLE).rename(columns={"id": "no"})
     with pytest.raises(InvalidParameter, match="each row is a unit of its own"):
         dp.connect(
-            {"u": other},
-            unit=dp.PrivacyUnit.row(),
-            ledger=place,
-            population="people",
-            columns={"g": FACTS["g"]},
+            {"u": other}, unit=dp.PrivacyUnit.row(), ledger=place, population="people", columns={"g": FACTS["g"]}
         )
 
 

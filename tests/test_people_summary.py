@@ -33,9 +33,7 @@ Seen: TypeAlias = list[list[tuple[Additive, int]]]
 """Of each answer the exact numbers, each with the noise that it would have got."""
 
 
-def session(
-    rows: Rows, *, budget: dp.Budget | None = None, whole: dp.Budget | None = None, **asked: Any
-) -> dp.Session:
+def session(rows: Rows, *, budget: dp.Budget | None = None, whole: dp.Budget | None = None, **asked: Any) -> dp.Session:
     flat = [(i, g) for i, own in rows.items() for g in own]
     frame = pd.DataFrame({"id": [r[0] for r in flat], "g": [r[1] for r in flat]})
     options: dict[str, Any] = {"ledger": ":memory:", "population": "people", **asked}
@@ -52,12 +50,7 @@ def session(
 # --- what it tells -----------------------------------------------------------------------------------------------
 
 GROUP = "SELECT COUNT(*) FROM t WHERE g = '{}'"
-STEPS: tuple[tuple[str, str], ...] = (
-    (GROUP.format("a"), "3/5"),
-    ("", "2/5"),
-    (GROUP.format("b"), "1/2"),
-    ("", "1/4"),
-)
+STEPS: tuple[tuple[str, str], ...] = ((GROUP.format("a"), "3/5"), ("", "2/5"), (GROUP.format("b"), "1/2"), ("", "1/4"))
 """What an analyst may ask: a question, or a summary where there is none, and its ε."""
 DEPTH = 4
 PEOPLE: Rows = {1: ["a", "a", "b"], 2: ["b", "b"]}
@@ -137,9 +130,7 @@ def twin_that_counts_all_below(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "counted", lambda people: tuple(np.cumsum(counted(people)).tolist()))
 
 
-@pytest.mark.parametrize(
-    "twin", [twin_that_is_free, twin_that_counts_who_cannot_pay, twin_that_counts_all_below]
-)
+@pytest.mark.parametrize("twin", [twin_that_is_free, twin_that_counts_who_cannot_pay, twin_that_counts_all_below])
 def test_a_summary_that_errs_tells_more(
     seen: Seen, monkeypatch: pytest.MonkeyPatch, twin: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
@@ -150,16 +141,7 @@ def test_a_summary_that_errs_tells_more(
 # --- one step, for all small tables ------------------------------------------------------------------------------
 
 DUE = CAPACITY // 4
-SPENT = [
-    0,
-    1,
-    CAPACITY // 10,
-    CAPACITY // 10 + 1,
-    CAPACITY // 2,
-    CAPACITY - DUE,
-    CAPACITY - DUE + 1,
-    CAPACITY,
-]
+SPENT = [0, 1, CAPACITY // 10, CAPACITY // 10 + 1, CAPACITY // 2, CAPACITY - DUE, CAPACITY - DUE + 1, CAPACITY]
 
 
 def table(spent: Mapping[int, tuple[int, ...]]) -> PeopleTable:
@@ -193,9 +175,7 @@ def test_a_person_is_in_one_count_at_most_and_moves_nobody_else(due: tuple[int, 
             else:
                 assert person not in paid
             assert list(whole.counts) == counts
-            left = dict(
-                zip(rest.settled.paid.hashes.tolist(), rest.settled.paid.spent.T.tolist(), strict=True)
-            )
+            left = dict(zip(rest.settled.paid.hashes.tolist(), rest.settled.paid.spent.T.tolist(), strict=True))
             assert left == {h: s for h, s in paid.items() if h != person}
 
 
@@ -220,14 +200,7 @@ def test_who_was_in_no_question_is_not_counted_and_pays_nothing(seen: Seen) -> N
     with session({1: ["a"], 2: ["b"], 3: ["b"]}) as s:
         s.sql(GROUP.format("a"), epsilon="1/2")
         spending_of(s._account, epsilon="1/4")
-        assert [n for _, n in seen[-1]] == [
-            0,
-            0,
-            0,
-            0,
-            1,
-            *[0] * 5,
-        ]  # a half of ε for each of two rows, and a quarter
+        assert [n for _, n in seen[-1]] == [0, 0, 0, 0, 1, *[0] * 5]  # a half of ε for each of two rows, and a quarter
         s.sql(GROUP.format("b"), epsilon=1)
         assert [n for _, n in seen[-1]] == [2]
         s.sql(GROUP.format("a"), epsilon=1, fresh=True)

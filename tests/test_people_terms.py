@@ -16,12 +16,7 @@ from tests.test_people import CAPS, FACTS, frame, session
 def test_the_cap_on_one_query_of_each_person_holds_beside_a_budget_for_all() -> None:
     each = dp.Budget(1, per_query="1/10")
     for whole in (None, dp.Budget(5)):
-        options: dict[str, Any] = {
-            "unit": CAPS,
-            "columns": FACTS,
-            "ledger": ":memory:",
-            "population": "people",
-        }
+        options: dict[str, Any] = {"unit": CAPS, "columns": FACTS, "ledger": ":memory:", "population": "people"}
         s = dp.connect({"t": frame({1: [("a", 1)]})}, budget=whole, per_person=each, **options)
         with s, pytest.raises(InvalidParameter, match=r"0\.1"):
             s.sql("SELECT COUNT(*) FROM t", epsilon=Fraction(1, 2))

@@ -40,9 +40,7 @@ FACTS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def session() -> Any:
     budget = dp.Budget(10**9, "0.9", per_query=10**6)
-    with dp.connect(
-        FRAME, unit=dp.PrivacyUnit.row(), columns=FACTS, budget=budget, ledger=":memory:"
-    ) as opened:
+    with dp.connect(FRAME, unit=dp.PrivacyUnit.row(), columns=FACTS, budget=budget, ledger=":memory:") as opened:
         yield opened
 
 
@@ -65,9 +63,7 @@ def every_view(release: Release) -> None:
         for row, interval in zip(release.rows, intervals, strict=True):
             if interval is not None and isinstance(row[i], int | float):
                 value = float(row[i])  # of which the ends may be the next floats
-                assert (
-                    math.nextafter(interval[0], -math.inf) <= value <= math.nextafter(interval[1], math.inf)
-                )
+                assert math.nextafter(interval[0], -math.inf) <= value <= math.nextafter(interval[1], math.inf)
     assert release.explain() and release.citations() and release.notes is not None
     assert NoisyTable.from_json(json.loads(json.dumps(release.table.to_json()))) == release.table
 
@@ -111,9 +107,7 @@ def test_a_stored_release_is_the_release(sql: str, session: Session) -> None:
 
 def test_gaussian_noise_and_reports_are_looked_at_alike() -> None:
     unit = dp.PrivacyUnit("uid", max_groups=1, max_rows=1)
-    with dp.connect(
-        FRAME, unit=unit, columns=FACTS, budget=dp.Budget(100, "0.1"), ledger=":memory:"
-    ) as session:
+    with dp.connect(FRAME, unit=unit, columns=FACTS, budget=dp.Budget(100, "0.1"), ledger=":memory:") as session:
         sql = "SELECT ward, COUNT(*) AS n, AVG(x) AS m FROM data GROUP BY ward"
         release = ask(session, sql, epsilon=5, delta="1e-3", noise="gaussian", truncation="0.1")
         every_view(release)
@@ -140,13 +134,8 @@ def test_rows_come_in_an_order_that_follows_the_keys_alone() -> None:
             budget=dp.Budget(2000, "0.1", per_query=1000),
             ledger=":memory:",
         ) as session:
-            declared = [
-                r[0] for r in ask(session, "SELECT ok, COUNT(*) AS n FROM data GROUP BY ok", epsilon=900).rows
-            ]
-            private = [
-                r[0]
-                for r in ask(session, "SELECT uid, COUNT(*) AS n FROM data GROUP BY uid", epsilon=900).rows
-            ]
+            declared = [r[0] for r in ask(session, "SELECT ok, COUNT(*) AS n FROM data GROUP BY ok", epsilon=900).rows]
+            private = [r[0] for r in ask(session, "SELECT uid, COUNT(*) AS n FROM data GROUP BY uid", epsilon=900).rows]
             orders.add((tuple(declared), tuple(private)))
     assert orders == {((True, False, None), tuple(range(8)))}
 
@@ -154,9 +143,7 @@ def test_rows_come_in_an_order_that_follows_the_keys_alone() -> None:
 def test_declared_groups_are_all_there_whatever_the_data_holds(session: Session) -> None:
     sql = "SELECT ward, day, COUNT(*) AS n, AVG(x) AS m FROM data WHERE x > 100 GROUP BY ward, day"
     release = ask(session, sql)
-    assert [r[:2] for r in release.rows] == [
-        (w, d) for w in FACTS["ward"].values for d in FACTS["day"].values
-    ]
+    assert [r[:2] for r in release.rows] == [(w, d) for w in FACTS["ward"].values for d in FACTS["day"].values]
     assert all(abs(n) <= 1 and 0 <= m <= 4 for *_, n, m in release.rows)
 
 
@@ -192,9 +179,7 @@ def test_a_column_that_is_not_there_and_a_confidence_that_is_none_are_refused(se
 def test_wider_confidence_gives_wider_intervals(session: Session) -> None:
     # With so little noise that no count comes near 0, where an average is anything in its bounds at any level.
     release = ask(
-        session,
-        "SELECT COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m, SUM(x) / COUNT(*) AS r FROM data",
-        epsilon=100,
+        session, "SELECT COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m, SUM(x) / COUNT(*) AS r FROM data", epsilon=100
     )
     for name in release.columns:
         widths = []

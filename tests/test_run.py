@@ -18,12 +18,7 @@ GROUPED = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region"
 
 def test_declared_groups_that_the_database_did_not_return_are_zero() -> None:
     plan = planned(GROUPED)
-    assert exact_cells(plan, lambda _: [(1, "5")]) == {
-        ("north",): [0],
-        ("south",): [5],
-        ("east",): [0],
-        ("west",): [0],
-    }
+    assert exact_cells(plan, lambda _: [(1, "5")]) == {("north",): [0], ("south",): [5], ("east",): [0], ("west",): [0]}
 
 
 def test_a_group_that_comes_twice_is_refused_not_overwritten() -> None:

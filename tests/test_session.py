@@ -44,12 +44,7 @@ COUNT = "SELECT COUNT(*) AS n FROM data"
 
 
 def opened(source: Any = FRAME, **options: Any) -> Session:
-    said: dict[str, Any] = {
-        "unit": UNIT,
-        "columns": FACTS,
-        "budget": dp.Budget(10, "1e-2"),
-        "ledger": ":memory:",
-    }
+    said: dict[str, Any] = {"unit": UNIT, "columns": FACTS, "budget": dp.Budget(10, "1e-2"), "ledger": ":memory:"}
     return dp.connect(source, **{**said, **options})
 
 
@@ -94,9 +89,7 @@ def state(session: Session) -> tuple[Any, int]:
     ],
     ids=str,
 )
-def test_connecting_says_what_is_wrong(
-    options: dict[str, Any], kind: type[DiscreetError], words: str
-) -> None:
+def test_connecting_says_what_is_wrong(options: dict[str, Any], kind: type[DiscreetError], words: str) -> None:
     with pytest.raises(kind, match=words) as caught:
         opened(**options)
     assert "\n" not in caught.value.message
@@ -116,9 +109,7 @@ def test_several_tables_need_the_name_of_their_population() -> None:
         assert session.remaining.epsilon == 9
 
 
-@pytest.mark.parametrize(
-    "value", [0, -1, float("nan"), float("inf"), "x", "", None, True, [1], "1/0", 1e-400]
-)
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "x", "", None, True, [1], "1/0", 1e-400])
 def test_an_epsilon_that_is_none_costs_nothing(value: Any) -> None:
     with opened() as session:
         before = state(session)
@@ -183,13 +174,7 @@ def test_at_the_ends_of_what_may_be_asked_a_question_is_answered_or_refused(
 def test_a_refused_question_costs_nothing_and_is_in_no_history() -> None:
     with opened() as session:
         before = state(session)
-        for sql in (
-            "",
-            "SELECT * FROM data",
-            "SELECT COUNT(*) FROM x",
-            "SELECT SUM(uid) FROM data",
-            "DROP TABLE data",
-        ):
+        for sql in ("", "SELECT * FROM data", "SELECT COUNT(*) FROM x", "SELECT SUM(uid) FROM data", "DROP TABLE data"):
             with pytest.raises(PlanError):
                 session.sql(sql, epsilon=1)
             with pytest.raises(PlanError):
@@ -275,9 +260,7 @@ def test_a_ledger_that_was_changed_by_hand_answers_nothing_more(tmp_path: Path) 
     with opened(ledger=tmp_path / "ledger") as session:
         session.sql(COUNT, epsilon=1)
         with sqlite3.connect(tmp_path / "ledger") as ledger:
-            ledger.execute(
-                "UPDATE state SET value = replace(value, '\"1/1\"', '\"1/2\"') WHERE name LIKE 'tally/%'"
-            )
+            ledger.execute("UPDATE state SET value = replace(value, '\"1/1\"', '\"1/2\"') WHERE name LIKE 'tally/%'")
         ledger.close()
         with pytest.raises(LedgerCorrupt):
             session.sql("SELECT COUNT(uid) AS n FROM data", epsilon=1)
@@ -342,9 +325,7 @@ BETWEEN = {
 
 
 @pytest.mark.parametrize(("where", "left"), BETWEEN.values(), ids=list(BETWEEN))
-def test_a_process_that_is_killed_in_the_middle_gets_nothing_back(
-    where: str, left: int, tmp_path: Path
-) -> None:
+def test_a_process_that_is_killed_in_the_middle_gets_nothing_back(where: str, left: int, tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("uid\n1\n2\n")
     code = KILLED.format(where=where)
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 9
@@ -361,9 +342,7 @@ def test_threads_that_ask_one_question_share_its_answer_and_others_do_not_wait_f
 
     def ask(i: int) -> None:
         try:
-            found.append(
-                (session.sql(COUNT, epsilon=1).rows, session.sql(f"{COUNT} WHERE uid > {i}", epsilon=1).rows)
-            )
+            found.append((session.sql(COUNT, epsilon=1).rows, session.sql(f"{COUNT} WHERE uid > {i}", epsilon=1).rows))
         except DiscreetError as error:
             found.append(error)
 
@@ -409,20 +388,8 @@ def test_nothing_private_is_in_what_a_session_shows_of_itself(tmp_path: Path) ->
             with pytest.raises(PlanError) as caught:
                 session.sql(bad, epsilon=1)
             errors.append("".join(traceback.format_exception(caught.value)))
-        shown = [
-            repr(session),
-            repr(plan),
-            str(plan),
-            plan.explain(),
-            repr(release),
-            release.explain(),
-            *errors,
-        ]
-        shown += [repr(entry) for entry in session.history()] + [
-            repr(session.spent),
-            repr(session._account),
-            plan.sql,
-        ]
+        shown = [repr(session), repr(plan), str(plan), plan.explain(), repr(release), release.explain(), *errors]
+        shown += [repr(entry) for entry in session.history()] + [repr(session.spent), repr(session._account), plan.sql]
         secret = session._account.secret.hex()
     for text in shown:
         assert "SECRET" not in text and "123456789" not in text
@@ -524,22 +491,12 @@ def twins() -> Any:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("sql", ATTACKS)
-def test_no_row_of_anybody_makes_a_question_fail_or_changes_what_is_said(
-    sql: str, twins: list[Session]
-) -> None:
+def test_no_row_of_anybody_makes_a_question_fail_or_changes_what_is_said(sql: str, twins: list[Session]) -> None:
     said = set()
     for session in twins:
         release = session.sql(sql, epsilon=5, delta="1e-4")
         assert str(release)  # with intervals
-        said.add(
-            (
-                tuple(release.columns),
-                tuple(release.notes),
-                release.explain(),
-                release.plan.sql,
-                release.charged,
-            )
-        )
+        said.add((tuple(release.columns), tuple(release.notes), release.explain(), release.plan.sql, release.charged))
     assert len(said) == 1
 
 
@@ -563,9 +520,7 @@ def test_nor_where_a_person_has_many_rows_and_moves_no_number_by_more_than_the_c
     nothing = [0] * len(next(iter(clean.values())))
     for cells in others:
         keys = [*cells, *(k for k in clean if k not in cells)]
-        moves = [
-            [a - b for a, b in zip(cells.get(k, nothing), clean.get(k, nothing), strict=True)] for k in keys
-        ]
+        moves = [[a - b for a, b in zip(cells.get(k, nothing), clean.get(k, nothing), strict=True)] for k in keys]
         assert sum(any(move) for move in moves) <= 1  # max_groups
         for i, sensitivity in enumerate(plan.sensitivities):
             assert sum(abs(move[i]) for move in moves) <= sensitivity.l1

@@ -45,8 +45,7 @@ def test_no_table_without_the_units_column_looks_as_if_each_row_were_a_unit() ->
 
 def test_a_chain_of_foreign_keys_may_have_several_hops() -> None:
     unit = shop_unit(
-        {"customers": "id", "orders": "customer_id -> customers.id", "items": " order_id->Orders.id "},
-        column="person",
+        {"customers": "id", "orders": "customer_id -> customers.id", "items": " order_id->Orders.id "}, column="person"
     )
     with opened(unit=unit) as session:
         found = schemas(session)
@@ -60,9 +59,7 @@ def test_a_table_whose_name_has_dots_is_found_in_a_foreign_key(tmp_path: Path) -
     with open_database(file) as connection:
         connection.execute("CREATE TABLE people AS SELECT 1 AS person; CREATE SCHEMA sales")
         connection.execute("CREATE TABLE sales.orders AS SELECT 1 AS person, 7 AS id")
-        connection.execute(
-            "CREATE TABLE sales.items AS SELECT 7 AS order_id; CREATE TABLE days AS SELECT 1 AS d"
-        )
+        connection.execute("CREATE TABLE sales.items AS SELECT 7 AS order_id; CREATE TABLE days AS SELECT 1 AS d")
     unit = dp.PrivacyUnit("person", 1, 1, tables={"sales.items": "order_id -> sales.orders.id"})
     with opened(file, unit=unit, public=["days"]) as session:
         found = schemas(session)
@@ -195,11 +192,7 @@ REFUSED: list[tuple[dict[str, Any], type[DiscreetError], str]] = [
     ),
     ({"unit": shop_unit({**WAYS, "items": "-> orders.id"})}, InvalidParameter, "which is no foreign key"),
     ({"unit": shop_unit({**WAYS, "items": "order_id -> .id"})}, InvalidParameter, "which is no foreign key"),
-    (
-        {"unit": shop_unit({**WAYS, "items": "order_id -> orders."})},
-        InvalidParameter,
-        "which is no foreign key",
-    ),
+    ({"unit": shop_unit({**WAYS, "items": "order_id -> orders."})}, InvalidParameter, "which is no foreign key"),
     (
         {"unit": shop_unit({**WAYS, "items": "order_id -> baskets.id"})},
         UnknownColumn,
@@ -234,11 +227,7 @@ REFUSED: list[tuple[dict[str, Any], type[DiscreetError], str]] = [
         InvalidParameter,
         "The foreign keys of 'orders', 'items' lead in a circle and to no unit.",
     ),
-    (
-        {"population": None},
-        InvalidParameter,
-        "Several tables need the name of the population whose budget they share.",
-    ),
+    ({"population": None}, InvalidParameter, "Several tables need the name of the population whose budget they share."),
     ({"columns": {"items.price": dp.Range(0, 1)}}, UnknownColumn, "columns= declares 'items.price'"),
 ]
 
@@ -263,9 +252,7 @@ def test_a_key_that_is_no_number_and_no_text_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="ids are whole numbers or text"):
         opened({**SHOP, "orders": dates, "items": items})
     with opened(nested) as session:  # pandas' objects: a list is nobody's id
-        assert exact(session, "SELECT COUNT(*) AS n FROM items i JOIN orders o ON i.order_id = o.id")[()] == [
-            0
-        ]
+        assert exact(session, "SELECT COUNT(*) AS n FROM items i JOIN orders o ON i.order_id = o.id")[()] == [0]
 
 
 def test_the_units_tables_are_a_value() -> None:
@@ -312,8 +299,7 @@ def test_the_account_keeps_how_units_are_found(tmp_path: Path) -> None:
     written(opened(ledger=place)).close()
     kept = pins(place)
     said = {
-        t: {k: v for k, v in (kept[t] or {}).items() if k not in ("form", "columns", "text", "delimiter")}
-        for t in SHOP
+        t: {k: v for k, v in (kept[t] or {}).items() if k not in ("form", "columns", "text", "delimiter")} for t in SHOP
     }
     nothing: dict[str, Any] = {"unit": None, "reached": None, "public": False, "others": []}
     assert said == {
@@ -380,21 +366,13 @@ OTHERWISE: list[tuple[Any, dict[str, Any], str]] = [
         {"unit": dp.PrivacyUnit.row(), "public": []},
         "nobody, as a public table, not each row",
     ),
-    (
-        {"items": SHOP["items"]},
-        {"unit": dp.PrivacyUnit.row(), "public": []},
-        "'order_id -> orders.id', not each row",
-    ),
+    ({"items": SHOP["items"]}, {"unit": dp.PrivacyUnit.row(), "public": []}, "'order_id -> orders.id', not each row"),
     (
         {"items": SHOP["items"]},
         {"unit": shop_unit({"items": "order_id -> orders.id"}), "public": []},
         "is not connected",
     ),
-    (
-        {"ITEMS": SHOP["items"]},
-        {"unit": dp.PrivacyUnit.row(), "public": []},
-        "'order_id -> orders.id', not each row",
-    ),
+    ({"ITEMS": SHOP["items"]}, {"unit": dp.PrivacyUnit.row(), "public": []}, "'order_id -> orders.id', not each row"),
 ]
 
 
@@ -416,9 +394,7 @@ def test_a_known_table_is_never_connected_otherwise(
 
 def test_tables_that_are_known_may_come_with_others_and_by_other_spellings(tmp_path: Path) -> None:
     place = tmp_path / "l"
-    written(
-        opened(without("items", "regions"), unit=shop_unit({"customers": "id"}), public=[], ledger=place)
-    ).close()
+    written(opened(without("items", "regions"), unit=shop_unit({"customers": "id"}), public=[], ledger=place)).close()
     written(opened(ledger=place, budget=None)).close()
     shouted = {t.upper(): s for t, s in SHOP.items()}
     with opened(shouted, ledger=place, budget=None, public=["Regions"]) as session:

@@ -151,11 +151,7 @@ def test_html_is_well_formed_and_holds_no_tag_of_a_cell(rows: list[tuple[str | N
         (["a", "b"], [None, None], "[a, b]"),
         (["a"], None, "[a]"),
         ({"a": 1_200, math.inf: 3}, {"a": (1_000.0, 1_400.0), math.inf: (3.0, 3.0)}, "{a=1,200 ± 200, ∞=3}"),
-        (
-            dt.date(2026, 1, 2),
-            (dt.date(2026, 1, 1), dt.date(2026, 2, 1)),
-            "2026-01-02 (2026-01-01 to 2026-02-01)",
-        ),
+        (dt.date(2026, 1, 2), (dt.date(2026, 1, 1), dt.date(2026, 2, 1)), "2026-01-02 (2026-01-01 to 2026-02-01)"),
         (dt.date(2026, 1, 2), (dt.date(2026, 1, 2), dt.date(2026, 1, 2)), "2026-01-02"),
         (True, None, "True"),
         ("surgery", None, "surgery"),
@@ -205,18 +201,9 @@ def test_values_with_errors_stand_to_the_right() -> None:
 
 def test_a_number_is_marked_where_its_margin_of_error_reaches_it() -> None:
     assert [uncertain(10, (10 - w, 10 + w)) for w in (0.0, 9.9, 10.0, math.inf)] == [False, False, True, True]
-    assert [uncertain(-10, (-20.0, -9.0)), uncertain(0, (-1.0, 1.0)), uncertain(0, (0.0, 0.0))] == [
-        True,
-        True,
-        False,
-    ]
+    assert [uncertain(-10, (-20.0, -9.0)), uncertain(0, (-1.0, 1.0)), uncertain(0, (0.0, 0.0))] == [True, True, False]
     assert uncertain([5, 5], [(4.0, 6.0), (0.0, 10.0)]) and not uncertain({"a": 5}, {"a": (4.0, 6.0)})
-    made = (
-        None,
-        (-math.inf, math.inf),
-    )  # √(n − 30): NULL for the noisy n, and perhaps a number without noise
+    made = (None, (-math.inf, math.inf))  # √(n − 30): NULL for the noisy n, and perhaps a number without noise
     assert uncertain(*made) and measured(*made) == "NULL ± ∞*" and measured(None) is None
     moment = dt.date(2026, 1, 2)
-    assert not any(
-        uncertain(v, i) for v, i in ((None, None), (3, None), (moment, (moment, moment)), (True, None))
-    )
+    assert not any(uncertain(v, i) for v, i in ((None, None), (3, None), (moment, (moment, moment)), (True, None)))

@@ -44,7 +44,5 @@ MECHANISMS: dict[str, Callable[[Any], Any]] = {
     "tools.var": lambda rows: float(t.var(array(rows), epsilon=1, bounds=BOUNDS)),
     "tools.median": lambda rows: float(t.median(array(rows), epsilon=1, bounds=BOUNDS)),
     "tools.count_nonzero": lambda rows: float(t.count_nonzero(array(rows), epsilon=1)),
-    "tools.histogram": lambda rows: [
-        float(x) for x in t.histogram(array(rows), epsilon=1, bins=3, range=BOUNDS)[0]
-    ],
+    "tools.histogram": lambda rows: [float(x) for x in t.histogram(array(rows), epsilon=1, bins=3, range=BOUNDS)[0]],
 }

@@ -80,9 +80,7 @@ def asked_in_order(seeds: range, work: Callable[[int], Tally], processes: int) -
     """The seeds in their order with what they gave; one that takes its process down is broken itself."""
     left = deque(seeds)
     while left:
-        pool = ProcessPoolExecutor(
-            processes, multiprocessing.get_context("spawn"), strict, max_tasks_per_child=500
-        )
+        pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), strict, max_tasks_per_child=500)
         waiting: deque[tuple[int, Future[Tally]]] = deque()
         try:
             while left or waiting:
@@ -122,9 +120,7 @@ def _report(total: Tally, now: Tally) -> int:
     claims = [
         runner.Claim("questions", total.asked, 1_000_000, "", at_least=True),
         runner.Claim("questions that were answered", total.answered, 500_000, "", at_least=True),
-        runner.Claim(
-            "of them with integers that the neighbours tell apart", total.moved, 250_000, "", at_least=True
-        ),
+        runner.Claim("of them with integers that the neighbours tell apart", total.moved, 250_000, "", at_least=True),
         runner.Claim("cases that broke something", len(total.broken), 0, ""),
         *(
             runner.Claim(f"answered questions with {c}", total.hits[c], WANTED, "", at_least=True)

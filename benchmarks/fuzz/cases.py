@@ -89,9 +89,7 @@ def load(path: Path) -> Case:
         link = tuple(t["link"]) if t["link"] else None
         tables.append(Table(name, t["columns"], t["unit"], link, t["public"]))
         facts[name] = {c: _fact(f) for c, f in t["facts"].items()}
-        first[name], second[name] = (
-            [tuple(_cell(c) for c in row) for row in t[part]] for part in ("first", "second")
-        )
+        first[name], second[name] = ([tuple(_cell(c) for c in row) for row in t[part]] for part in ("first", "second"))
     low, high = record["caps"]
     shape = Shape(tuple(tables), facts, (low, high), Relation(record["relation"]), record.get("kind"))
     return Case(shape, first, second, record["sql"], Asked(**record["asked"]))

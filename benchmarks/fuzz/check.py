@@ -135,9 +135,7 @@ class Databases:
             c.close()
         self._open.clear()
 
-    def read(
-        self, text: str, secret: int | None, *, rehearse: bool = True
-    ) -> tuple[list[Rows], list[list[Any]]]:
+    def read(self, text: str, secret: int | None, *, rehearse: bool = True) -> tuple[list[Rows], list[list[Any]]]:
         """The rows and the columns' types of a statement on each of the three, or on the neighbours alone."""
         rows, types = [], []
         connections = self._open if self._sources is None else self._sources.connections

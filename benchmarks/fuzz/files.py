@@ -24,45 +24,11 @@ Row = tuple[str | None, int]
 
 CAPS = dp.PrivacyUnit("uid", max_groups=1, max_rows=2)
 FACTS = {"x": dp.Range(0, 10)}
-QUERIES = (
-    "SELECT COUNT(*) AS n FROM t",
-    "SELECT SUM(x) AS s FROM t",
-    "SELECT COUNT(DISTINCT uid) AS k FROM t",
-)
+QUERIES = ("SELECT COUNT(*) AS n FROM t", "SELECT SUM(x) AS s FROM t", "SELECT COUNT(DISTINCT uid) AS k FROM t")
 KINDS = ("csv", "tsv", "json", "array.json", "parquet")
 _SPELLINGS = (
-    *(
-        "1",
-        "12",
-        "123",
-        "1_23",
-        "12_3",
-        "012",
-        "+12",
-        "12.0",
-        "1e1",
-        " 12",
-        "12\t",
-        "\t",
-        "",
-        "a",
-        "A",
-        "a ",
-        "é",
-    ),
-    *(
-        "e\u0301",
-        "1\uff12",
-        "-0",
-        "0",
-        "-1",
-        "9223372036854775808",
-        "\u00a01",
-        "\u200b1",
-        "1;2",
-        'a"b',
-        "a,b",
-    ),
+    *("1", "12", "123", "1_23", "12_3", "012", "+12", "12.0", "1e1", " 12", "12\t", "\t", "", "a", "A", "a ", "é"),
+    *("e\u0301", "1\uff12", "-0", "0", "-1", "9223372036854775808", "\u00a01", "\u200b1", "1;2", 'a"b', "a,b"),
 )
 
 
@@ -101,18 +67,14 @@ def write(folder: Path, kind: str, rows: list[Row], rng: Random) -> Path:
             typed = rng.choice(["BIGINT", "INTEGER", "VARCHAR", "DOUBLE"])
             shown = ", ".join(f"{n} VARCHAR" if n == "uid" else f"{n} {typed}" for n in names)
             db.execute(f"CREATE TABLE t ({shown})")
-            db.executemany(
-                f"INSERT INTO t VALUES ({', '.join('?' * len(names))})", [list(c.values()) for c in cells]
-            )
+            db.executemany(f"INSERT INTO t VALUES ({', '.join('?' * len(names))})", [list(c.values()) for c in cells])
             db.execute(f"COPY t TO '{new}' (FORMAT parquet)")
     elif "json" in kind:
         texts = [json.dumps(c) for c in cells]
         new.write_text("[" + ",".join(texts) + "]" if kind == "array.json" else "\n".join(texts))
     else:
         mark = "\t" if kind == "tsv" else ","
-        quoted = [
-            ['"' + ("" if v is None else str(v)).replace('"', '""') + '"' for v in c.values()] for c in cells
-        ]
+        quoted = [['"' + ("" if v is None else str(v)).replace('"', '""') + '"' for v in c.values()] for c in cells]
         lines = [mark.join(names), *(mark.join(line) for line in quoted)]
         new.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="")
     new.replace(file)
@@ -124,9 +86,7 @@ def broken(seed: int, folder: Path) -> Iterator[str]:
     rng = Random(seed)
     kind, whole = rng.choice(KINDS), rng.random() < 0.5
     pool = [rng.choice(_SPELLINGS) for _ in range(6)]
-    rows: list[Row] = [
-        (rng.choice([*pool, None]), rng.randrange(-5, 20)) for _ in range(rng.randrange(2, 14))
-    ]
+    rows: list[Row] = [(rng.choice([*pool, None]), rng.randrange(-5, 20)) for _ in range(rng.randrange(2, 14))]
     rows.append(("7", 3))
     tables: dict[str, Any] = {"t": write(folder, kind, rows, rng)}
     if whole and kind != "parquet":  # beside whole numbers the cells are whole numbers
@@ -135,12 +95,7 @@ def broken(seed: int, folder: Path) -> Iterator[str]:
         tables["other"] = folder / "other.parquet"
     else:
         whole = False
-    options: dict[str, Any] = {
-        "unit": CAPS,
-        "columns": {"t.x": FACTS["x"]},
-        "population": "p",
-        "ledger": ":memory:",
-    }
+    options: dict[str, Any] = {"unit": CAPS, "columns": {"t.x": FACTS["x"]}, "population": "p", "ledger": ":memory:"}
     with dp.connect(tables, budget=dp.Budget(epsilon=9), **options) as session:
         before: list[list[int]] | None = None
         for _ in range(3):

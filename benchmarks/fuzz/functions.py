@@ -19,10 +19,7 @@ _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 _FINE = (*_UNITS, "millisecond", "microsecond")
 _PARTS = ("year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour", "minute", "second")
 _NAMED = ("millisecond", "microsecond", "isodow", "isoyear", "yearweek", "decade", "century")
-_OF_ONE = (
-    *("floor", "ceil", "sqrt", "ln", "log10", "exp", "cbrt"),
-    *("sin", "cos", "tan", "asin", "acos", "atan"),
-)
+_OF_ONE = (*("floor", "ceil", "sqrt", "ln", "log10", "exp", "cbrt"), *("sin", "cos", "tan", "asin", "acos", "atan"))
 
 _INTS: tuple[tuple[str, str], ...] = (
     *((op, f"({{i}} {op} {{i}})") for op in ("+", "-", "*", "//", "%")),
@@ -91,11 +88,7 @@ _TEXTS: tuple[tuple[str, str], ...] = (
     ("as varchar", "CAST({b} AS TEXT)"),
 )
 _BOOLS: tuple[tuple[str, str], ...] = (
-    *(
-        (op, f"({{{k}}} {op} {{{k}}})")
-        for op in ("=", "<>", "<", "<=", ">", ">=")
-        for k in ("n", "n", "t", "m")
-    ),
+    *((op, f"({{{k}}} {op} {{{k}}})") for op in ("=", "<>", "<", "<=", ">", ">=") for k in ("n", "n", "t", "m")),
     ("same", "({n} IS NOT DISTINCT FROM {n})"),
     ("same", "({t} IS DISTINCT FROM {t})"),
     ("and", "({b} AND {b})"),
@@ -178,11 +171,7 @@ CASTS: Mapping[str, tuple[str, ...]] = {
     "t": tuple(f"CAST({{{k}}} AS VARCHAR)" for k in "irbds"),
     "b": ("({i} > 1)", "({r} < 1)", "({t} = 'a')", "({d} > DATE '2020-01-01')", "({s} > DATE '2020-01-01')"),
     "d": ("make_date(2024, {i}, 1)", "CAST({s} AS DATE)", "CAST({t} AS DATE)"),
-    "s": (
-        "CAST({d} AS TIMESTAMP)",
-        "CAST({t} AS TIMESTAMP)",
-        "(TIMESTAMP '2024-01-01 00:00:00' + INTERVAL ({i}) DAY)",
-    ),
+    "s": ("CAST({d} AS TIMESTAMP)", "CAST({t} AS TIMESTAMP)", "(TIMESTAMP '2024-01-01 00:00:00' + INTERVAL ({i}) DAY)"),
 }
 
 

@@ -17,46 +17,21 @@ _ONE = (
     *("SUM", "AVG", "MEAN") * 3, "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV",
 )  # fmt: skip
 _TWO = (
-    *(
-        "COVAR_POP",
-        "COVAR_SAMP",
-        "CORR",
-        "REGR_SLOPE",
-        "REGR_INTERCEPT",
-        "REGR_R2",
-        "REGR_COUNT",
-        "REGR_AVGX",
-    ),
+    *("COVAR_POP", "COVAR_SAMP", "CORR", "REGR_SLOPE", "REGR_INTERCEPT", "REGR_R2", "REGR_COUNT", "REGR_AVGX"),
     *("REGR_AVGY", "REGR_SXX", "REGR_SXY", "REGR_SYY"),
 )
 _SPREAD = (
     *("MEDIAN({v})", "MIN({v})", "MAX({v})", "QUANTILE_CONT({v}, 0.25)", "QUANTILE_DISC({v}, 0.75)"),
     *("QUANTILE({v}, 0.5)", "APPROX_QUANTILE({v}, 0.9)", "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {v})"),
-    *(
-        "PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY {v} DESC)",
-        "MODE({m})",
-        "MODE() WITHIN GROUP (ORDER BY {m})",
-    ),
+    *("PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY {v} DESC)", "MODE({m})", "MODE() WITHIN GROUP (ORDER BY {m})"),
 )
 _SEVERAL = (
-    *(
-        "HISTOGRAM({m})",
-        "HISTOGRAM({v}, [2.5, 0, 1])",
-        "HISTOGRAM({v}, range(0, 9, 3))",
-        "APPROX_TOP_K({m}, 2)",
-    ),
+    *("HISTOGRAM({m})", "HISTOGRAM({v}, [2.5, 0, 1])", "HISTOGRAM({v}, range(0, 9, 3))", "APPROX_TOP_K({m}, 2)"),
     *("QUANTILE_CONT({v}, [0.25, 0.5])", "QUANTILE_DISC({v}, [0, 1])", "APPROX_QUANTILES({v}, 4)"),
     "PERCENTILE_CONT(ARRAY[0.1, 0.5]) WITHIN GROUP (ORDER BY {v} DESC)",
 )
 _OF_MOMENTS = (
-    *(
-        "MIN({d})",
-        "MAX({d})",
-        "MEDIAN({d})",
-        "QUANTILE_CONT({d}, 0.3)",
-        "MODE({d})",
-        "QUANTILE_DISC({d}, [0.1, 0.9])",
-    ),
+    *("MIN({d})", "MAX({d})", "MEDIAN({d})", "QUANTILE_CONT({d}, 0.3)", "MODE({d})", "QUANTILE_DISC({d}, [0.1, 0.9])"),
     *("HISTOGRAM({d}, [DATE '2023-06-01', '2024-01-01'])", "APPROX_TOP_K({d}, 2)"),
 )
 _NARROW = "greatest({k} '2024-02-29', least({k} '{h}', {m}))"
@@ -156,9 +131,7 @@ class _Asker:
         where = r.where(self.source) if w.chance(0.4 if w.language.is_own else 0.8) else ""
         keys = self._keys()
         sets, group = self._group(keys)
-        aggregates = [
-            self._aggregate(adds=sets and w.chance(0.95)) for _ in range(w.rng.choice((1, 1, 1, 2)))
-        ]
+        aggregates = [self._aggregate(adds=sets and w.chance(0.95)) for _ in range(w.rng.choice((1, 1, 1, 2)))]
         items = [f"{k.text} AS g{i}" if w.chance(0.8) else k.text for i, k in enumerate(keys)]
         items += [f"{text} AS m{i}" for i, (text, _) in enumerate(aggregates)]
         answer = [*(Name(k.text, k.kind) for k in keys), *(Name(t, k) for t, k in aggregates)]
@@ -238,9 +211,7 @@ class _Asker:
             w.use(how)
             inside = f"({texts}), ({keys[0].text}), ()" if how == "GROUPING SETS" else texts
             return True, f" GROUP BY {how} ({inside})"
-        how = w.rng.choice(
-            ("texts", "places") if w.language.name == "postgres" else ("texts", "ALL", "places")
-        )
+        how = w.rng.choice(("texts", "places") if w.language.name == "postgres" else ("texts", "ALL", "places"))
         w.use(f"GROUP BY {how}")
         places = ", ".join(str(i + 1) for i in range(len(keys)))
         return False, f" GROUP BY {({'texts': texts, 'ALL': 'ALL', 'places': places})[how]}"
@@ -351,18 +322,14 @@ class _Asker:
         """
         w, names = self.w, self.source.names
         columns = [n.text for n in names if n.bounded and n.kind in "ir"]
-        how = w.rng.choice(
-            ("column", "column", "arithmetic", "case", "clamp", "clamp")[: None if long else 2]
-        )
+        how = w.rng.choice(("column", "column", "arithmetic", "case", "clamp", "clamp")[: None if long else 2])
         if not columns and how != "clamp":
             how = "clamp"
         if how == "clamp":
             w.use("clamp")
             if not long:
                 return f"greatest(0, least(3, {w.leaf('i', names)}))"
-            low, high = w.rng.choice(
-                (("0", "10"), ("-1.5", "2.25"), ("0", "1"), ("-1000000", "1000000"), ("2", "2"))
-            )
+            low, high = w.rng.choice((("0", "10"), ("-1.5", "2.25"), ("0", "1"), ("-1000000", "1000000"), ("2", "2")))
             return f"greatest({low}, least({high}, {w.expression('n', names, w.depth())}))"
         one = w.rng.choice(columns)
         if how == "arithmetic":

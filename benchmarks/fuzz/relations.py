@@ -197,9 +197,7 @@ class Relations:
             w.use(*["inner FILTER"] if "FILTER" in template else [])
             items.append(f"{self._over(template, of)} AS n{i}")
             out.append(Name(f"n{i}", kind))
-        text = (
-            f"SELECT {', '.join(items)} FROM {of.text}{self.where(of) if w.chance(0.4) else ''} GROUP BY {by}"
-        )
+        text = f"SELECT {', '.join(items)} FROM {of.text}{self.where(of) if w.chance(0.4) else ''} GROUP BY {by}"
         if w.chance(0.3):
             w.use("inner HAVING")
             text += f" HAVING COUNT(*) > {w.rng.choice('012')}"
@@ -218,9 +216,7 @@ class Relations:
             many = " || ".join([w.rng.choice(texts)] * w.rng.choice((2, 64)))
             by = ", ".join(k.text for k in keys) or "1"
             text = f"SELECT {', '.join([*selected, f'MAX({many}) AS n0'])} FROM {of.text} GROUP BY {by}"
-            of = self._derived(
-                text, [*(replace(k, text=f"k{i}") for i, k in enumerate(keys)), Name("n0", "t")]
-            )
+            of = self._derived(text, [*(replace(k, text=f"k{i}") for i, k in enumerate(keys)), Name("n0", "t")])
         return of
 
     def windows(self, depth: int) -> Source:

@@ -55,9 +55,7 @@ class Sources:
         schemas: the tables as the planner sees them.
     """
 
-    def __init__(
-        self, shape: Shape, first: duckdb.DuckDBPyConnection, second: duckdb.DuckDBPyConnection
-    ) -> None:
+    def __init__(self, shape: Shape, first: duckdb.DuckDBPyConnection, second: duckdb.DuckDBPyConnection) -> None:
         self._folder = tempfile.TemporaryDirectory()
         self._rng = Random(repr(shape))
         self._kind = str(shape.kind)
@@ -65,9 +63,7 @@ class Sources:
         self._of_text = self._kind.endswith("of text") and [(0,)] not in counted  # else JSON names no columns
         owners = {t.name: _owner(t) for t in shape.tables}
         ids = {t.name: id_columns(owners, t.name) for t in shape.tables}
-        pinned = {
-            t.name: TableShape({n: TYPES[k].value for n, k in t.columns.items()}, False) for t in shape.tables
-        }
+        pinned = {t.name: TableShape({n: TYPES[k].value for n, k in t.columns.items()}, False) for t in shape.tables}
         self._backends: list[DuckDB] = []
         forms: list[dict[str, str]] = []
         for place, world in enumerate((first, second)):
@@ -98,11 +94,7 @@ class Sources:
             c.execute("SET threads = 1")
 
     def _written(
-        self,
-        shape: Shape,
-        world: duckdb.DuckDBPyConnection,
-        folder: Path,
-        as_text: Mapping[str, Collection[str]],
+        self, shape: Shape, world: duckdb.DuckDBPyConnection, folder: Path, as_text: Mapping[str, Collection[str]]
     ) -> Any:
         """The sources of a world, each in a random order of columns; these ids as text where a type can differ."""
         found: dict[str, Any] = {}

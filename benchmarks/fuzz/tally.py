@@ -95,9 +95,7 @@ def one_seed(seed: int, failures: Path, only: Collection[str] = ()) -> Tally:
 def rare(tally: Tally, wanted: int = WANTED) -> dict[str, int]:
     """The constructs that were hit too seldom; those that no question may have are left out."""
     universe = {f"function {name}" for name in FUNCTIONS} | {*constructs()} | set(tally.hits) - {WRONG}
-    return {
-        c: tally.hits[c] for c in sorted(universe, key=lambda c: (tally.hits[c], c)) if tally.hits[c] < wanted
-    }
+    return {c: tally.hits[c] for c in sorted(universe, key=lambda c: (tally.hits[c], c)) if tally.hits[c] < wanted}
 
 
 def strict() -> None:

@@ -19,14 +19,7 @@ Row: TypeAlias = tuple[Any, ...]
 World: TypeAlias = dict[str, list[Row]]
 """Table → its rows."""
 
-KINDS = {
-    "i": Type.INT,
-    "r": Type.REAL,
-    "t": Type.TEXT,
-    "b": Type.BOOL,
-    "d": Type.DATE,
-    "s": Type.TIMESTAMP,
-}
+KINDS = {"i": Type.INT, "r": Type.REAL, "t": Type.TEXT, "b": Type.BOOL, "d": Type.DATE, "s": Type.TIMESTAMP}
 """A letter for each type, as the grammar calls it."""
 
 LETTERS = {kind: letter for letter, kind in KINDS.items()}
@@ -81,9 +74,7 @@ class Shape:
             link = None if t.link is None or t.unit is not None else Reached(*t.link)
             digest = "ab" * 32 if t.public else None
             facts = self.facts.get(t.name, {})
-            found.append(
-                TableSchema(t.name, columns, facts, unit, self.relation, link, t.public, digest=digest)
-            )
+            found.append(TableSchema(t.name, columns, facts, unit, self.relation, link, t.public, digest=digest))
         return found
 
 
@@ -110,12 +101,7 @@ LAYOUTS: tuple[tuple[Table, ...], ...] = (
         _ITEMS,
         _REGIONS,
     ),
-    (
-        _table("customers", _CUSTOMERS, unit="id"),
-        _table("orders", _ORDERS, unit="customer_id"),
-        _ITEMS,
-        _REGIONS,
-    ),
+    (_table("customers", _CUSTOMERS, unit="id"), _table("orders", _ORDERS, unit="customer_id"), _ITEMS, _REGIONS),
     (_table("t", f"uid i {_SINGLE}", unit="uid"),),
     (_table("t", f"uid t {_SINGLE}", unit="uid"), _REGIONS),
     (_table("t", f"uid r {_SINGLE}", unit="uid"),),
@@ -192,23 +178,7 @@ _REALS = (
     *(math.nan, math.inf, -math.inf, None),
 )
 _TEXTS = (
-    *(
-        "",
-        "a",
-        "b",
-        "A",
-        " a ",
-        "é",
-        "e\u0301",
-        "🎈",
-        "it's",
-        "2.5",
-        "1e3",
-        "true",
-        "2024-02-29",
-        "nan",
-        "a-b-c",
-    ),
+    *("", "a", "b", "A", " a ", "é", "e\u0301", "🎈", "it's", "2.5", "1e3", "true", "2024-02-29", "nan", "a-b-c"),
     *("a\nb", "%", "_", "\\", "x" * 300, "ſK", "9223372036854775808", CANARY, None),
 )
 _DATES = (
@@ -216,20 +186,8 @@ _DATES = (
     *("infinity", "-infinity", "0044-03-15 (BC)", None),
 )
 _TIMES = (
-    *(
-        "2024-02-29 13:45:59.123456",
-        "2023-03-31 00:00:00.000001",
-        "1969-12-31 23:59:59.5",
-        "0001-01-01 00:00:00",
-    ),
-    *(
-        "9999-12-31 23:59:59.999999",
-        "infinity",
-        "-infinity",
-        "290000-01-01 00:00:00",
-        "2023-01-31 12:00:00",
-        None,
-    ),
+    *("2024-02-29 13:45:59.123456", "2023-03-31 00:00:00.000001", "1969-12-31 23:59:59.5", "0001-01-01 00:00:00"),
+    *("9999-12-31 23:59:59.999999", "infinity", "-infinity", "290000-01-01 00:00:00", "2023-01-31 12:00:00", None),
 )
 _CELLS = {"i": _INTS, "r": _REALS, "t": _TEXTS, "b": (True, False, None), "d": _DATES, "s": _TIMES}
 _TAME: Mapping[str, int] = {"i": 7, "r": 10, "t": 8, "b": 3, "d": 3, "s": 3}
@@ -297,8 +255,7 @@ def without(shape: Shape, world: World, unit: Any) -> World:
         (table,) = shape.tables
         return {table.name: [r for i, r in enumerate(world[table.name]) if i != unit]}
     return {
-        t.name: [r for r in world[t.name] if t.public or _owners(shape, world, t, r) != {unit}]
-        for t in shape.tables
+        t.name: [r for r in world[t.name] if t.public or _owners(shape, world, t, r) != {unit}] for t in shape.tables
     }
 
 

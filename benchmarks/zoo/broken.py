@@ -315,9 +315,7 @@ def local_median(rows: Rows, n: int) -> Floats:
     """The median with noise of its local sensitivity."""
     padded = sorted([0.0, *rows, 10.0])
     middle = len(padded) // 2
-    local = max(
-        padded[middle] - padded[middle - 1], padded[min(middle + 1, len(padded) - 1)] - padded[middle]
-    )
+    local = max(padded[middle] - padded[middle - 1], padded[min(middle + 1, len(padded) - 1)] - padded[middle])
     return np.asarray(on_grid(median(padded)) + laplace(local + GRID, n))
 
 
@@ -327,10 +325,7 @@ def smooth_median(rows: Rows, n: int) -> Floats:
     middle, most = len(padded) // 2, 4
     smooth = max(
         math.exp(-k)
-        * max(
-            padded[min(middle + t, len(padded) - 1)] - padded[max(middle + t - k - 1, 0)]
-            for t in range(k + 2)
-        )
+        * max(padded[min(middle + t, len(padded) - 1)] - padded[max(middle + t - k - 1, 0)] for t in range(k + 2))
         for k in range(most)
     )
     return np.asarray(on_grid(median(padded)) + laplace(2 * smooth + GRID, n))

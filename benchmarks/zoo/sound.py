@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.zoo.case import Case, Floats, own
 from discreet import Budget
 from discreet.audit.neighbours import Datasets, Numbers, Vectors
-from discreet.mechanisms import (
-    DiscreteGaussian,
-    Gaussian,
-    Geometric,
-    Laplace,
-    NoisyMax,
-    PermuteAndFlip,
-    Threshold,
-)
+from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, NoisyMax, PermuteAndFlip, Threshold
 from discreet.mechanisms.numeric import Numeric
 from discreet.noise.entropy import SystemEntropy
 
@@ -189,13 +181,7 @@ SOUND: tuple[Case, ...] = tuple(
         (keys_with_delta, _WORDS, Budget(epsilon=1, delta="0.02"), 1.0, "discreet; Desfontaines+ 2022"),
         (mean_of_two_counts, _BITS, 1.0, 1.0, "sum and count"),
         (staircase, _WHOLE, 1.0, 1.0, "Geng, Viswanath 2012"),
-        (
-            poisson_sample,
-            _BITS,
-            math.log1p(math.expm1(1.0) / 2),
-            math.log1p(math.expm1(1.0) / 2),
-            "amplification",
-        ),
+        (poisson_sample, _BITS, math.log1p(math.expm1(1.0) / 2), math.log1p(math.expm1(1.0) / 2), "amplification"),
         (shuffled_responses, Datasets((0, 1), relation="replace"), 1.0, 1.0, "shuffling"),
         (words_for_numbers, _BITS, 1.0, 1.0, "strings"),
         (clamped_count, _BITS, 1.0, 1.0, "what is done afterwards"),

@@ -199,41 +199,13 @@ STANDARD: tuple[Case, ...] = (
     Case("ReportNoisyMax1", noisy_max_1, _FIVE, 0.1, 0.1, False, f"{_DING}, Algorithm 5"),
     Case("ReportNoisyMax2", noisy_max_2, _FIVE, 0.1, 0.1, False, f"{_DING}, Algorithm 6"),
     Case("ReportNoisyMax3", noisy_max_3, _FIVE, 0.1, 0.25, True, f"{_DING}, Algorithm 7: the noisy maximum"),
-    Case(
-        "ReportNoisyMax4", noisy_max_4, _FIVE, 0.1, math.inf, True, f"{_DING}, Algorithm 8: the noisy maximum"
-    ),
+    Case("ReportNoisyMax4", noisy_max_4, _FIVE, 0.1, math.inf, True, f"{_DING}, Algorithm 8: the noisy maximum"),
     Case("SparseVectorTechnique1", sparse_vector_1, _TEN, 0.1, 0.1, False, f"{_LYU}, Algorithm 1"),
     Case("SparseVectorTechnique2", sparse_vector_2, _TEN, 0.1, 0.1, False, f"{_LYU}, Algorithm 2"),
-    Case(
-        "SparseVectorTechnique3",
-        sparse_vector_3,
-        _TEN,
-        0.1,
-        None,
-        True,
-        f"{_LYU}, Algorithm 3 (Roth 2011)",
-    ),
-    Case(
-        "SparseVectorTechnique4",
-        sparse_vector_4,
-        _TEN,
-        0.1,
-        0.175,
-        True,
-        f"{_LYU}, Algorithm 4 (Lee, Clifton 2014)",
-    ),
-    Case(
-        "SparseVectorTechnique5",
-        sparse_vector_5,
-        _TEN,
-        0.1,
-        math.inf,
-        True,
-        f"{_LYU}, Algorithm 5 (Stoddard+ 2014)",
-    ),
-    Case(
-        "SparseVectorTechnique6", sparse_vector_6, _TEN, 0.1, None, True, f"{_LYU}, Algorithm 6 (Chen+ 2015)"
-    ),
+    Case("SparseVectorTechnique3", sparse_vector_3, _TEN, 0.1, None, True, f"{_LYU}, Algorithm 3 (Roth 2011)"),
+    Case("SparseVectorTechnique4", sparse_vector_4, _TEN, 0.1, 0.175, True, f"{_LYU}, Algorithm 4 (Lee, Clifton 2014)"),
+    Case("SparseVectorTechnique5", sparse_vector_5, _TEN, 0.1, math.inf, True, f"{_LYU}, Algorithm 5 (Stoddard+ 2014)"),
+    Case("SparseVectorTechnique6", sparse_vector_6, _TEN, 0.1, None, True, f"{_LYU}, Algorithm 6 (Chen+ 2015)"),
     Case(
         "Rappor",
         rappor,
@@ -253,17 +225,7 @@ STANDARD: tuple[Case, ...] = (
         "Erlingsson, Pihur, Korolova 2014, Theorem 1",
     ),
     Case("LaplaceParallel", laplace_parallel, _ONE, 0.1, 0.1, False, "twenty answers of 0.005 each"),
-    Case(
-        "SVT34Parallel",
-        svt34_parallel,
-        _TEN,
-        0.2,
-        None,
-        True,
-        f"{_LYU}, Algorithms 3 and 4 side by side",
-    ),
-    Case(
-        "PrefixSum", prefix_sum, _TEN, 1.0, 1.0, False, "Wang, Ding, Wang, Kifer, Zhang 2019; all counts move"
-    ),
+    Case("SVT34Parallel", svt34_parallel, _TEN, 0.2, None, True, f"{_LYU}, Algorithms 3 and 4 side by side"),
+    Case("PrefixSum", prefix_sum, _TEN, 1.0, 1.0, False, "Wang, Ding, Wang, Kifer, Zhang 2019; all counts move"),
     Case("NumericalSVT", numerical_svt, _TEN, 0.1, 0.1, False, "Wang, Ding, Wang, Kifer, Zhang 2019"),
 )

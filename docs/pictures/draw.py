@@ -31,9 +31,7 @@ def many_answers() -> Picture:
     lines = {"sum of the ε": [n / 10 for n in counts]}
     lines["ε at δ = 1e-06"] = [(laplace(10) * n).epsilon(DELTA) for n in counts]
     rows = [
-        {"n": n, "epsilon": e, "how": how}
-        for how, found in lines.items()
-        for n, e in zip(counts, found, strict=True)
+        {"n": n, "epsilon": e, "how": how} for how, found in lines.items() for n, e in zip(counts, found, strict=True)
     ]
     names = list(lines)
     log, powers = alt.Scale(type="log", nice=False), [0.1, 1, 10, 100, 1000]
@@ -42,9 +40,7 @@ def many_answers() -> Picture:
         .mark_line(strokeWidth=2.5)
         .encode(
             x=alt.X("n:Q", title="Laplace answers of ε = 0.1 each", scale=log, axis=alt.Axis(values=powers)),
-            y=alt.Y(
-                "epsilon:Q", title="ε", scale=log, axis=alt.Axis(values=powers, format="~g", titleAngle=0)
-            ),
+            y=alt.Y("epsilon:Q", title="ε", scale=log, axis=alt.Axis(values=powers, format="~g", titleAngle=0)),
             color=alt.Color("how:N", scale=alt.Scale(domain=names, range=[COLOURS[1], COLOURS[0]])),
             strokeDash=alt.StrokeDash("how:N", scale=alt.Scale(domain=names, range=[DASHES[1], DASHES[0]])),
         )

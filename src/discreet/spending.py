@@ -74,12 +74,7 @@ class Spending:
         """Return the summary for programs."""
         return {
             "used": [
-                {
-                    "above": Fraction(i, BINS),
-                    "up_to": Fraction(i + 1, BINS),
-                    "people": n,
-                    "margin": self.margin,
-                }
+                {"above": Fraction(i, BINS), "up_to": Fraction(i + 1, BINS), "people": n, "margin": self.margin}
                 for i, n in enumerate(self.counts)
             ],
             "people": self.people,
@@ -92,15 +87,11 @@ class Spending:
 
     def __str__(self) -> str:
         step = 100 // BINS
-        rows = [
-            [f"{step * i} – {step * (i + 1)} %", f"{n:,} ± {self.margin:,}"]
-            for i, n in enumerate(self.counts)
-        ]
+        rows = [[f"{step * i} – {step * (i + 1)} %", f"{n:,} ± {self.margin:,}"] for i, n in enumerate(self.counts)]
         rows.append(["all of these", f"{self.people:,} ± {self.margin_of_all:,}"])
         price = words(self.price.epsilon, self.price.delta)
         paid = (
-            "stored: nobody was asked about since, other summaries apart, and it is free; "
-            f"it cost each of them {price}"
+            f"stored: nobody was asked about since, other summaries apart, and it is free; it cost each of them {price}"
         )
         return "\n".join(
             [
@@ -113,9 +104,7 @@ class Spending:
         )
 
 
-def spending_of(
-    account: Account, *, epsilon: Real, delta: Real | None = None, fresh: bool = False
-) -> Spending:
+def spending_of(account: Account, *, epsilon: Real, delta: Real | None = None, fresh: bool = False) -> Spending:
     """Return a private summary of how much of their own budgets people have used, for the account's owner.
 
     Guarantee:

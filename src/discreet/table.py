@@ -47,18 +47,14 @@ def render(
     sides = _sides(columns, rows, align)
     cells = [[NULL if cell is None else visible(cell) for cell in row] for row in rows]
     for i in (i for i, side in enumerate(sides) if side == "right"):
-        if any(
-            _is_marked(row[i]) for row in cells
-        ):  # so that the digits of the others stand below each other
+        if any(_is_marked(row[i]) for row in cells):  # so that the digits of the others stand below each other
             for row in cells:
                 row[i] += "" if _is_marked(row[i]) else " "
     lines = [[visible(name) for name in columns], *cells]
     widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
     if max_width is not None:
         numbers = [max((width(row[i]) for row in cells), default=0) for i in range(len(columns))]
-        least = [
-            max(_LEAST, n) if side == "right" else _LEAST for n, side in zip(numbers, sides, strict=True)
-        ]
+        least = [max(_LEAST, n) if side == "right" else _LEAST for n, side in zip(numbers, sides, strict=True)]
         widths = _shrunk(widths, least, max_width)
     head, *body = [_line(line, widths, sides) for line in lines]
     return "\n".join([head, "  ".join("─" * w for w in widths).rstrip(), *body])
@@ -91,9 +87,7 @@ def render_html(
     styles = [f' style="text-align:{side}"' for side in _sides(columns, rows, align)]
     head = "".join(f"<th{s}>{_escaped(name)}</th>" for name, s in zip(columns, styles, strict=True))
     body = "".join(
-        "<tr>"
-        + "".join(f"<td{s}>{_escaped(cell)}</td>" for cell, s in zip(row, styles, strict=True))
-        + "</tr>"
+        "<tr>" + "".join(f"<td{s}>{_escaped(cell)}</td>" for cell, s in zip(row, styles, strict=True)) + "</tr>"
         for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -121,9 +115,7 @@ def measured(value: object, interval: Any = None) -> str | None:
         ends = interval or [None] * len(value)
         return "[" + ", ".join(_shown(v, e) for v, e in zip(value, ends, strict=True)) + "]"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        between = (
-            "" if interval is None or interval[0] == interval[1] else f" ({interval[0]} to {interval[1]})"
-        )
+        between = "" if interval is None or interval[0] == interval[1] else f" ({interval[0]} to {interval[1]})"
         return f"{value}{between}"
     if interval is None or interval[0] == interval[1]:
         return _plain(value)
@@ -196,9 +188,7 @@ def width(text: str) -> int:
     if text.isascii():
         return len(text)
     narrow = sum(_cells(char) for char in text)
-    return narrow + sum(
-        a not in _INVISIBLE and b == _AS_PICTURE and _cells(a) == 1 for a, b in pairwise(text)
-    )
+    return narrow + sum(a not in _INVISIBLE and b == _AS_PICTURE and _cells(a) == 1 for a, b in pairwise(text))
 
 
 def shorten(text: str, cells: int) -> str:
@@ -214,9 +204,7 @@ def shorten(text: str, cells: int) -> str:
 
 
 _DIGITS = r"([\d.,_]*\d[\d.,_]*(e[-+]?\d+)?|inf|nan|∞)"
-_NUMBER = re.compile(
-    rf"[-+−~≈]?{_DIGITS}%?(( ?± ?{_DIGITS}%?| \+{_DIGITS} −{_DIGITS})\{MARK}?)?", re.IGNORECASE
-)
+_NUMBER = re.compile(rf"[-+−~≈]?{_DIGITS}%?(( ?± ?{_DIGITS}%?| \+{_DIGITS} −{_DIGITS})\{MARK}?)?", re.IGNORECASE)
 _AS_PICTURE = "\ufe0f"  # variation selector 16: the character before it is drawn as a picture, two cells wide
 _JOINERS = "\u200c\u200d"  # zero-width, harmless, and part of correct Persian, Hindi and family pictures
 _INVISIBLE = _JOINERS + _AS_PICTURE
@@ -239,9 +227,7 @@ def _cells(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
 
 
-def _sides(
-    columns: Sequence[str], rows: Sequence[Sequence[str | None]], align: Sequence[Align] | None
-) -> list[Align]:
+def _sides(columns: Sequence[str], rows: Sequence[Sequence[str | None]], align: Sequence[Align] | None) -> list[Align]:
     for name, given in [("a row", row) for row in rows] + ([("align", align)] if align is not None else []):
         if len(given) != len(columns):
             raise TypeError(f"{name} has {len(given)} entries for {len(columns)} columns")

@@ -22,9 +22,7 @@ FAMILIES: list[tuple[str, Callable[[F], PrivacyLoss], F, F]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("family", "epsilon", "delta"), [f[1:] for f in FAMILIES], ids=[f[0] for f in FAMILIES]
-)
+@pytest.mark.parametrize(("family", "epsilon", "delta"), [f[1:] for f in FAMILIES], ids=[f[0] for f in FAMILIES])
 def test_the_parameter_meets_the_promise_and_hardly_a_smaller_one_does(
     family: Callable[[F], PrivacyLoss], epsilon: F, delta: F
 ) -> None:
@@ -43,9 +41,7 @@ def test_the_parameter_meets_the_promise_and_hardly_a_smaller_one_does(
 
 
 def test_the_analytic_gaussian_comes_out() -> None:
-    assert float(calibrate(accounting.gaussian, epsilon=1, delta=1e-5)) == pytest.approx(
-        3.730631634816, rel=2e-6
-    )
+    assert float(calibrate(accounting.gaussian, epsilon=1, delta=1e-5)) == pytest.approx(3.730631634816, rel=2e-6)
 
 
 def test_the_calibrated_discrete_gaussian_keeps_its_own_law_where_the_analytic_one_would_not() -> None:
@@ -253,9 +249,7 @@ def test_a_loss_that_grows_where_it_was_to_fall_is_said_to_grow(
 
 
 def test_a_loss_that_falls_where_it_was_to_grow_is_said_to_fall() -> None:
-    with pytest.raises(
-        InvalidParameter, match=r"falls as its parameter grows.*\n.*leave increasing=True out"
-    ):
+    with pytest.raises(InvalidParameter, match=r"falls as its parameter grows.*\n.*leave increasing=True out"):
         calibrate(accounting.gaussian, epsilon=1, delta=1e-5, increasing=True)
     with pytest.raises(InvalidParameter, match="falls as its parameter grows"):
         calibrate(accounting.laplace, epsilon=1, increasing=True)

@@ -124,11 +124,7 @@ def test_too_little_noise_still_has_an_honest_epsilon() -> None:
 
 @pytest.mark.parametrize("delta", [F(0), F(1, 10**400), F(1, 10**290)])
 def test_a_delta_of_zero_or_below_the_floats_is_refused(delta: F) -> None:
-    for ask in (
-        lambda d: rho_for(F(1), d),
-        lambda d: mu_squared_for(F(1), d),
-        lambda d: zcdp_epsilon(F(1), d),
-    ):
+    for ask in (lambda d: rho_for(F(1), d), lambda d: mu_squared_for(F(1), d), lambda d: zcdp_epsilon(F(1), d)):
         with pytest.raises(InvalidParameter, match="delta must be at least 1e-280"):
             ask(delta)
 

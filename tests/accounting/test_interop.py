@@ -83,9 +83,7 @@ def test_what_dp_accounting_writes_is_read_exactly() -> None:
         (gaussian(8.0), "replace", 1.0607018640120818, 1e-3),
     ],
 )  # fmt: skip
-def test_an_event_costs_what_dp_accounting_says(
-    read: object, relation: str, theirs: float, wide: float
-) -> None:
+def test_an_event_costs_what_dp_accounting_says(read: object, relation: str, theirs: float, wide: float) -> None:
     ours = from_dp_accounting(read, relation=relation).epsilon(1e-6)
     assert ours == pytest.approx(theirs, rel=wide)
 
@@ -121,10 +119,7 @@ def test_every_kind_of_event_is_its_constructor() -> None:
         (event("Gaussian", noise_multiplier="1/3"), accounting.gaussian(F(1, 3))),
         (event("Laplace", noise_multiplier=0.1), accounting.laplace(F(1, 10))),
         (event("DiscreteLaplace", noise_parameter=0.1, sensitivity=3), accounting.discrete_laplace(10, 3)),
-        (
-            event("DiscreteGaussian", sigma=3, sensitivity=2.5, dimension=1),
-            accounting.discrete_gaussian(3, 2),
-        ),
+        (event("DiscreteGaussian", sigma=3, sensitivity=2.5, dimension=1), accounting.discrete_gaussian(3, 2)),
         (event("DiscreteGaussian", sigma=4, sensitivity=2.0), accounting.zcdp(F(1, 8))),
         (event("DiscreteGaussian", sigma=4, dimension=7), accounting.zcdp(F(1, 32))),
         (event("ZC", rho=0.1), accounting.zcdp(F(1, 10))),
@@ -298,18 +293,12 @@ losses = st.one_of(
     st.builds(accounting.approximate, fractions(F(0), F(3)), fractions(F(0), F(1, 2))),
     st.builds(accounting.discrete_laplace, fractions(F(1, 100), F(100)), st.integers(0, 9)),
     st.builds(accounting.discrete_gaussian, fractions(F(1, 100), F(100)), st.integers(0, 9)),
-    st.builds(
-        lambda z, q: accounting.gaussian(z).poisson(q), fractions(F(1, 9), F(9)), fractions(F(0), F(1))
-    ),
+    st.builds(lambda z, q: accounting.gaussian(z).poisson(q), fractions(F(1, 9), F(9)), fractions(F(0), F(1))),
 )
 
 
-@given(
-    st.lists(st.tuples(losses, st.integers(1, 10**6)), max_size=4), st.sampled_from(["add-remove", "replace"])
-)
-def test_a_loss_comes_back_the_same_or_a_little_larger(
-    parts: list[tuple[PrivacyLoss, int]], relation: str
-) -> None:
+@given(st.lists(st.tuples(losses, st.integers(1, 10**6)), max_size=4), st.sampled_from(["add-remove", "replace"]))
+def test_a_loss_comes_back_the_same_or_a_little_larger(parts: list[tuple[PrivacyLoss, int]], relation: str) -> None:
     loss = sum((one * n for one, n in parts), NOTHING)
     if relation == "replace" and loss.events.relation is not None:
         with pytest.raises(InvalidParameter, match="add-remove neighbours only"):

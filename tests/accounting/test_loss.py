@@ -70,9 +70,7 @@ def test_a_delta_below_what_is_spent_apart_is_refused() -> None:
 def test_each_theorem_is_used_where_it_is_the_best() -> None:
     d = 1e-6
     # Gaussian: the closed form of the total μ.
-    assert accounting.gaussian(10).__mul__(100).epsilon(d) == pytest.approx(
-        accounting.gdp(1).epsilon(d), rel=1e-12
-    )
+    assert accounting.gaussian(10).__mul__(100).epsilon(d) == pytest.approx(accounting.gdp(1).epsilon(d), rel=1e-12)
     # Long and pure: inverting the moment generating function beats zCDP, which beats the sum.
     long = accounting.pure(0.01) * 1000
     assert long.epsilon(d) < 0.5 * float(long.pure or 0)
@@ -173,12 +171,7 @@ def test_bad_parameters_are_refused_by_every_constructor(bad: Any) -> None:
 
 
 def test_a_scale_of_zero_is_refused() -> None:
-    for make in (
-        accounting.laplace,
-        accounting.gaussian,
-        accounting.discrete_laplace,
-        accounting.discrete_gaussian,
-    ):
+    for make in (accounting.laplace, accounting.gaussian, accounting.discrete_laplace, accounting.discrete_gaussian):
         with pytest.raises(InvalidParameter, match="above 0"):
             make(0)
 
@@ -329,9 +322,7 @@ def test_so_many_uses_that_tiny_leaks_add_up_are_not_free() -> None:
 @pytest.mark.parametrize(
     ("loss", "delta"), [(accounting.staircase(4), F(1, 10**9)), (accounting.pure("0.094"), F(1, 10**13))]
 )
-def test_a_reported_float_is_not_below_the_answer_when_read_as_its_decimal(
-    loss: PrivacyLoss, delta: F
-) -> None:
+def test_a_reported_float_is_not_below_the_answer_when_read_as_its_decimal(loss: PrivacyLoss, delta: F) -> None:
     assert F(repr(loss.epsilon(delta))) >= loss.guarantee(delta).epsilon
 
 
@@ -354,8 +345,7 @@ def test_divergences_of_one_order_add_up() -> None:
     first, short = accounting.renyi([2, 4, 16], [0.02, 0.04, 0.16]), accounting.renyi([2, 4], [0.01, 0.02])
     delta, total = 1e-6, {2: 0.02 * 3 + 0.01 * 2, 4: 0.04 * 3 + 0.02 * 2}
     by_hand = min(
-        d + (math.log(1 / delta) + (a - 1) * math.log(1 - 1 / a) - math.log(a)) / (a - 1)
-        for a, d in total.items()
+        d + (math.log(1 / delta) + (a - 1) * math.log(1 - 1 / a) - math.log(a)) / (a - 1) for a, d in total.items()
     )
     assert (first * 3 + short * 2).epsilon(delta) <= by_hand * (1 + 1e-12)
 

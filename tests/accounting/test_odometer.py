@@ -51,8 +51,7 @@ def test_a_reading_is_above_the_loss_and_not_far_above_what_zcdp_or_the_order_sa
     found = reading(loss)
     events = loss.events
     by_order = min(
-        sum(float(renyi_upper(e, a) or 0) * n for e, n in events) - math.log(DELTA) / float(a - 1)
-        for a in _ORDERS
+        sum(float(renyi_upper(e, a) or 0) * n for e, n in events) - math.log(DELTA) / float(a - 1) for a in _ORDERS
     )
     assert loss.epsilon(DELTA) < found < 1.4 * by_order
 
@@ -65,9 +64,7 @@ def test_the_reading_is_where_the_mixture_of_martingales_reaches_one_over_delta(
         total = mpf(0)
         for order, log_weight in zip(_ORDERS, _WEIGHT, strict=True):
             spent = sum((renyi_upper(e, order) or F(0)) * n for e, n in loss.events)
-            total += mpmath.exp(
-                mpf(float(log_weight)) + curves.real(order - 1) * (epsilon - curves.real(F(spent)))
-            )
+            total += mpmath.exp(mpf(float(log_weight)) + curves.real(order - 1) * (epsilon - curves.real(F(spent))))
         return total
 
     with mpmath.workdps(40):

@@ -79,9 +79,7 @@ def test_renyi_divergence_of_a_pure_use_is_that_of_randomised_response(epsilon: 
 
 @pytest.mark.parametrize(("sigma", "rate"), [("1", "0.01"), ("0.7", "0.2"), ("5", "1e-3"), ("2", "0.9")])
 @pytest.mark.parametrize("alpha", [2, 3, 8, 32])
-def test_renyi_divergence_of_sampled_gaussian_noise_is_the_binomial_sum(
-    sigma: str, rate: str, alpha: int
-) -> None:
+def test_renyi_divergence_of_sampled_gaussian_noise_is_the_binomial_sum(sigma: str, rate: str, alpha: int) -> None:
     s, q = mpf(sigma), mpf(rate)
     # Mironov, Talwar, Zhang 2019, section 3.3, integer α.
     inside = sum(
@@ -143,12 +141,7 @@ def test_the_rho_of_laplace_noise_is_the_least(ratio: str) -> None:
 
 
 def test_zcdp_is_never_more_than_what_filters_charge() -> None:
-    losses = [
-        accounting.exponential(0.7),
-        accounting.gaussian(3),
-        accounting.zcdp(0.25),
-        accounting.pure(900),
-    ]
+    losses = [accounting.exponential(0.7), accounting.gaussian(3), accounting.zcdp(0.25), accounting.pure(900)]
     for loss in [*losses, accounting.gaussian(0.5).poisson(0.1) * 10, accounting.pure(1).poisson(0.1)]:
         assert loss.rho is not None
         assert zcdp(loss) <= math.nextafter(float(loss.rho), math.inf)
@@ -250,9 +243,7 @@ def _gaussian_curve(mu: float, epsilon: float) -> float:
 
 
 @pytest.mark.parametrize(("ask", "word"), [(lambda x: rdp(x, 2), "Rényi"), (zcdp, "ρ"), (gdp, "μ")])
-def test_a_delta_apart_has_no_divergence_no_rho_and_no_mu(
-    ask: Callable[[PrivacyLoss], float], word: str
-) -> None:
+def test_a_delta_apart_has_no_divergence_no_rho_and_no_mu(ask: Callable[[PrivacyLoss], float], word: str) -> None:
     with pytest.raises(InvalidParameter, match=f"no {word}.*spent apart"):
         ask(accounting.approximate(0.1, 1e-6) + accounting.gaussian(1))
 
@@ -280,9 +271,7 @@ def test_a_hockey_stick_of_laplace_noise_is_the_integral(alpha: str) -> None:
     assert just_above(hockey_stick(accounting.laplace(1, 1.5), alpha), truth, 1e-10)
 
 
-@pytest.mark.parametrize(
-    "alpha", [Fraction(1, 50), Fraction(2, 3), Fraction(1), Fraction(3, 2), Fraction(30)]
-)
+@pytest.mark.parametrize("alpha", [Fraction(1, 50), Fraction(2, 3), Fraction(1), Fraction(3, 2), Fraction(30)])
 def test_hockey_stick_and_success_are_the_best_of_all_events(alpha: Fraction) -> None:
     p, q = [Fraction(x, 10) for x in (5, 3, 2)], [Fraction(x, 10) for x in (1, 3, 6)]
     loss = accounting.from_pmfs(p, q)
@@ -374,11 +363,7 @@ def test_the_trade_off_of_many_levels_takes_a_few_runs_of_the_engine(monkeypatch
 
 
 def test_the_trade_off_from_one_curve_is_that_of_the_lines_asked_one_by_one() -> None:
-    uses = (
-        accounting.zcdp("0.01") * 5
-        + accounting.discrete_gaussian(4) * 3
-        + accounting.approximate("0.1", "1e-4")
-    )
+    uses = accounting.zcdp("0.01") * 5 + accounting.discrete_gaussian(4) * 3 + accounting.approximate("0.1", "1e-4")
     levels = np.linspace(0, 1, 41)
     found = tradeoff(uses, levels)
     assert found[0] == pytest.approx(1 - 1e-4, abs=1e-12)

@@ -11,14 +11,7 @@ from mpmath import mpf
 
 from discreet.accounting.rdp import order_for, renyi_epsilon, renyi_for, renyi_upper
 from discreet.privacy.discrete_events import AtomsEvent, RandomizedResponseEvent
-from discreet.privacy.event import (
-    ApproximateEvent,
-    DiscreteLaplaceEvent,
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-    ZCDPEvent,
-)
+from discreet.privacy.event import ApproximateEvent, DiscreteLaplaceEvent, Event, GaussianEvent, LaplaceEvent, ZCDPEvent
 from discreet.privacy.pair import Pair
 from discreet.privacy.renyi_curve import RenyiEvent
 from discreet.privacy.sampling import PoissonEvent
@@ -87,9 +80,7 @@ def test_a_divergence_converts_as_the_theorem_says_rounded_safely(epsilon: F, de
             assert above >= max(mpf(0), mpf(3) - (true - e))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(F(1), F(1, 10**6)), (F(1, 10), F(1, 10**12)), (F(50), F(1, 3))]
-)
+@pytest.mark.parametrize(("epsilon", "delta"), [(F(1), F(1, 10**6)), (F(1, 10), F(1, 10**12)), (F(50), F(1, 3))])
 def test_the_order_affords_as_much_rho_as_any(epsilon: F, delta: F) -> None:
     best = order_for(epsilon, delta)
     most = renyi_for(best, epsilon, delta) / best
@@ -100,9 +91,7 @@ def test_the_order_affords_as_much_rho_as_any(epsilon: F, delta: F) -> None:
 def by_sum(p: list[mpf], q: list[mpf], alpha: F) -> mpf:
     """The definition, Mironov 2017, Definition 3."""
     a = curves.real(alpha)
-    return mpmath.log(mpmath.fsum(x**a * y ** (1 - a) for x, y in zip(p, q, strict=True) if x and y)) / (
-        a - 1
-    )
+    return mpmath.log(mpmath.fsum(x**a * y ** (1 - a) for x, y in zip(p, q, strict=True) if x and y)) / (a - 1)
 
 
 @pytest.mark.parametrize("alpha", ORDERS)
@@ -116,9 +105,7 @@ def test_laplace_noise_has_the_divergence_of_its_formula_rounded_up(ratio: F, al
 
 @pytest.mark.parametrize("alpha", [F(10001, 10000), F(3, 2), F(2), F(9356, 1000)])
 @pytest.mark.parametrize(("shift", "scale"), [(1, F(1, 20)), (4, F(3)), (7, F(1, 2)), (12, F(8))])
-def test_discrete_laplace_noise_has_the_divergence_of_its_masses_rounded_up(
-    shift: int, scale: F, alpha: F
-) -> None:
+def test_discrete_laplace_noise_has_the_divergence_of_its_masses_rounded_up(shift: int, scale: F, alpha: F) -> None:
     with mpmath.workdps(60):
         t, far = mpmath.exp(-1 / curves.real(scale)), 60 + int(90 * scale)
         mass = [t ** abs(k) * (1 - t) / (1 + t) for k in range(-far, far + shift + 1)]
@@ -158,9 +145,7 @@ def sampled(sigma: F, rate: F, alpha: F) -> tuple[mpf, mpf]:
             w = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * s * s))
             return w**power * mpmath.npdf(x, 0, s)
 
-        return mpmath.quad(
-            integrand, [-40 * s, -8 * s, 0, 1, 4, 8, 8 * s + float(alpha), 60 * s + float(alpha)]
-        )
+        return mpmath.quad(integrand, [-40 * s, -8 * s, 0, 1, 4, 8, 8 * s + float(alpha), 60 * s + float(alpha)])
 
     return mpmath.log(moment(a)) / (a - 1), mpmath.log(moment(1 - a)) / (a - 1)
 
@@ -183,11 +168,7 @@ def test_between_whole_orders_a_sampled_gaussian_stays_just_above_the_truth(alph
     with mpmath.workdps(20):
         found = renyi_upper(PoissonEvent(GaussianEvent(F(1)), F(1, 10)), alpha)
         assert found is not None
-        assert (
-            max(sampled(F(1), F(1, 10), alpha))
-            <= curves.real(found)
-            <= 2 * max(sampled(F(1), F(1, 10), alpha))
-        )
+        assert max(sampled(F(1), F(1, 10), alpha)) <= curves.real(found) <= 2 * max(sampled(F(1), F(1, 10), alpha))
 
 
 def test_sampling_any_symmetric_law_of_few_atoms_costs_most_when_removing() -> None:

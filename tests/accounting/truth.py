@@ -274,10 +274,7 @@ def solve_few(pair: Pair, delta: mpf, degree: int) -> mpf:
     """The eps at which `average` reaches ``delta``."""
     high = 2 * epsilon_of_one_step(pair, delta / 4)
     return mpmath.findroot(
-        lambda eps: mp.log(average(pair, eps, degree) / delta),
-        (high / 100, high),
-        solver="anderson",
-        tol=mpf("1e-38"),
+        lambda eps: mp.log(average(pair, eps, degree) / delta), (high / 100, high), solver="anderson", tol=mpf("1e-38")
     )
 
 
@@ -312,9 +309,7 @@ def one_left(rest: Any, s: float, q: float) -> Any:
     # phi(a) = ratio * phi(b): where both are tails their difference is taken before the normal density.
     far = np.exp(-a * a / 2) / 2 * (erfcx(np.maximum(a, 0) / 2**0.5) - erfcx(np.maximum(b, 0) / 2**0.5))
     near = ndtr(-a) - np.exp(np.minimum(log_ratio, 700)) * ndtr(-b)
-    return np.where(
-        rest <= 0, -np.expm1(np.minimum(rest, 0) + math.log1p(-q)), q * np.where(a > 0, far, near)
-    )
+    return np.where(rest <= 0, -np.expm1(np.minimum(rest, 0) + math.log1p(-q)), q * np.where(a > 0, far, near))
 
 
 def several(steps: int, rest: float, s: float, q: float, rule: tuple[int, int]) -> float:
@@ -407,9 +402,7 @@ def check() -> None:
         eps, _ = solve(Pair(mpf(1), mpf(1), 20, remove), mpf("1e-6"))
         mu = mp.sqrt(20)
         exact = mp.ncdf(mu / 2 - eps / mu) - mp.exp(eps) * mp.ncdf(-mu / 2 - eps / mu)
-        print(
-            name, "q = 1, relative gap to the Gaussian curve", mp.nstr(exact / mpf("1e-6") - 1, 3), flush=True
-        )
+        print(name, "q = 1, relative gap to the Gaussian curve", mp.nstr(exact / mpf("1e-6") - 1, 3), flush=True)
 
         pair = Pair(mpf(1), mpf("0.01"), 1000, remove)
         gap = solve(pair, mpf("1e-5"))[0] - solve(pair, mpf("1e-5"), tilt=0.7)[0]

@@ -104,9 +104,7 @@ class NoClamp(Ours):
             return exact
         pairs = zip(wide.plan.question.measures, exact.plan.question.measures, strict=True)
         scales = [Fraction(a.step, b.step) for a, b in pairs] + [Fraction(1)]
-        cells = {
-            k: [round(c * s) for c, s in zip(row, scales, strict=False)] for k, row in wide.cells.items()
-        }
+        cells = {k: [round(c * s) for c, s in zip(row, scales, strict=False)] for k, row in wide.cells.items()}
         return replace(exact, cells=cells)
 
 
@@ -115,10 +113,7 @@ class CountedTwice(Ours):
     """A join on the way has doubled everybody's rows under a second id."""
 
     def open(self, tables: Tables) -> Connection:
-        doubled = {
-            name: [*rows, *(row | {UNIT: _second(row[UNIT])} for row in rows)]
-            for name, rows in tables.items()
-        }
+        doubled = {name: [*rows, *(row | {UNIT: _second(row[UNIT])} for row in rows)] for name, rows in tables.items()}
         return super().open(doubled)
 
 

@@ -23,9 +23,7 @@ Floats = NDArray[np.float64]
 NEVER = 1e-9  # the rate of false alarms of the random tests here
 
 
-def randomized_response(
-    m: int, epsilon: float, rng: np.random.Generator
-) -> Callable[[list[int]], NDArray[np.bool_]]:
+def randomized_response(m: int, epsilon: float, rng: np.random.Generator) -> Callable[[list[int]], NDArray[np.bool_]]:
     """Training whose model is m bits: who is in, each turned round with chance 1/(1 + e^ε). It is ε-DP exactly."""
 
     def train(records: list[int]) -> NDArray[np.bool_]:
@@ -40,9 +38,7 @@ def bit(model: NDArray[np.bool_], canary: int) -> float:
     return float(model[canary])
 
 
-def least_squares(
-    noise: float, rng: np.random.Generator, steps: int = 1
-) -> Callable[[tuple[Floats, Floats]], Floats]:
+def least_squares(noise: float, rng: np.random.Generator, steps: int = 1) -> Callable[[tuple[Floats, Floats]], Floats]:
     """Noisy gradient descent for a linear model: the gradients clipped to norm 1, noise of that deviation."""
 
     def train(records: tuple[Floats, Floats]) -> Floats:
@@ -72,15 +68,11 @@ def along(path: Floats, canary: tuple[Floats, float]) -> float:
 
 def test_randomized_response_gives_right_guesses_with_its_own_chance() -> None:
     rng = np.random.default_rng(1)
-    found = one_run(
-        randomized_response(10_000, 1.0, rng), range(10_000), bit, 1, guesses=(5000, 5000), seed=1
-    )
+    found = one_run(randomized_response(10_000, 1.0, rng), range(10_000), bit, 1, guesses=(5000, 5000), seed=1)
     # all ones are guessed in and all zeros out, but for those few that the halves cut off: |in − out| is below 6 σ
     hits = expit(1.0)
     slack = 6 * math.sqrt(10_000) / 2
-    assert abs(found.right - 10_000 * hits) < slack + stats.norm.isf(NEVER) * math.sqrt(
-        10_000 * hits * (1 - hits)
-    )
+    assert abs(found.right - 10_000 * hits) < slack + stats.norm.isf(NEVER) * math.sqrt(10_000 * hits * (1 - hits))
     assert found.verdict == "consistent"
     assert 0.8 < found.epsilon_lower < 1.0
     assert found.tried[0].p_value == pytest.approx(stats.binom.sf(found.right - 1, 10_000, hits), rel=1e-6)
@@ -211,9 +203,7 @@ def test_each_canary_is_in_with_chance_one_half_and_records_keep_their_shape() -
     one_run(train, (np.ones((10, 3)), np.ones(10)), zero, 1, data=(np.zeros((4, 3)), np.zeros(4)), seed=1)
     assert seen[2][0].shape[1:] == (3,)
     assert seen[2][1].ndim == 1
-    one_run(
-        train, [{"a": 1}, {"a": 2}], zero, 1, data="d", combine=lambda data, new: (data, len(new)), seed=1
-    )
+    one_run(train, [{"a": 1}, {"a": 2}], zero, 1, data="d", combine=lambda data, new: (data, len(new)), seed=1)
     assert seen[3][0] == "d"
     one_run(train, np.ones((3, 2)), zero, 1, seed=12)
     assert seen[4].ndim == 2
@@ -238,9 +228,7 @@ def test_the_roc_lies_between_both_ends_beside_what_is_allowed() -> None:
 
 
 def test_the_result_is_told_in_words_and_in_json() -> None:
-    found = one_run(
-        randomized_response(500, 3.0, np.random.default_rng(9)), range(500), bit, 1, name="the survey"
-    )
+    found = one_run(randomized_response(500, 3.0, np.random.default_rng(9)), range(500), bit, 1, name="the survey")
     words = str(found)
     assert words.startswith("the survey: VIOLATED")
     assert "500 canaries, each in or out by a fair coin (add-remove neighbours)" in words
@@ -279,11 +267,7 @@ def test_many_runs_see_a_canary_that_lowers_the_score() -> None:
     found = many_runs(lambda r: rng.laplace() - 3 * len(r), "x", lambda model, canary: model, 1, runs=1000)
     assert found.violated
     twins = many_runs(
-        lambda r: rng.random() + (r[0] == "x"),
-        ("x", "y"),
-        lambda m, c: m if c == "x" else 0.0,
-        1,
-        relation="replace",
+        lambda r: rng.random() + (r[0] == "x"), ("x", "y"), lambda m, c: m if c == "x" else 0.0, 1, relation="replace"
     )
     assert twins.violated
 
@@ -291,9 +275,7 @@ def test_many_runs_see_a_canary_that_lowers_the_score() -> None:
 def test_many_runs_accuse_no_more_often_than_stated() -> None:
     rng, error, times = np.random.default_rng(12), 0.1, 300
     accused = sum(
-        many_runs(
-            lambda r: len(r) ^ (rng.random() < expit(-1.0)), 0, lambda m, c: m, 1, runs=100, error=error
-        ).violated
+        many_runs(lambda r: len(r) ^ (rng.random() < expit(-1.0)), 0, lambda m, c: m, 1, runs=100, error=error).violated
         for _ in range(times)
     )
     assert accused <= stats.binom.isf(NEVER, times, error)
@@ -330,10 +312,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("guesses must be (in, out)", {"guesses": 4}),
     ("guesses are empty", {"guesses": []}),
     ("the canaries and the data do not fit together", {"canaries": np.ones((5, 2)), "data": np.ones((4, 3))}),
-    (
-        "the claim holds for add-remove neighbours",
-        {"claimed": gaussian(1).poisson(0.5), "relation": "replace"},
-    ),
+    ("the claim holds for add-remove neighbours", {"claimed": gaussian(1).poisson(0.5), "relation": "replace"}),
 ]
 
 

@@ -30,9 +30,7 @@ def test_a_loss_is_tested_at_several_points_of_its_curve() -> None:
     mu = 0.5
     claim = Claim.of(accounting.gaussian(1 / mu))
     for epsilon, delta in claim.points:  # Balle, Wang 2018, Theorem 8
-        truth = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(
-            -mu / 2 - epsilon / mu
-        )
+        truth = stats.norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
         assert delta == pytest.approx(truth, rel=1e-6)
     assert any(epsilon == 0 for epsilon, _ in claim.points)
     assert Claim.of(accounting.laplace(2)).points[0] == (0.5, 0.0)

@@ -59,8 +59,7 @@ def rejections(bets: Bets, epsilon: float, p: float, q: float, n: int, error: fl
     part = n // 4
     for k in range(4):
         bins = [
-            ((rng.random(part) < p).astype(np.intp), (rng.random(part) < q).astype(np.intp))
-            for _ in range(rows + 1)
+            ((rng.random(part) < p).astype(np.intp), (rng.random(part) < q).astype(np.intp)) for _ in range(rows + 1)
         ]
         wealth.settle(bets, bins, left=n - (k + 1) * part)
     return int(wealth.refuted.sum())
@@ -121,9 +120,7 @@ def test_the_expected_wealth_of_a_true_promise_is_at_most_one(
         refuted += chance * bool(wealth.refuted[0])
     assert total == pytest.approx(1)
     assert mean <= 1
-    assert (
-        mean > 0.98
-    )  # at the limit of the promise little is given away: rounding, and bets on the other event
+    assert mean > 0.98  # at the limit of the promise little is given away: rounding, and bets on the other event
     assert refuted <= error
 
 

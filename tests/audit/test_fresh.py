@@ -45,9 +45,7 @@ def test_a_stop_that_follows_the_outcomes_does_not_push_the_interval_off() -> No
     error, missed, naive, runs, n = 0.05, 0, 0, 2000, 320
     for _ in range(runs):
         hits = np.cumsum(random.random(n) < 0.1)
-        ends = np.where(
-            hits > 0, betaincinv(np.maximum(hits, 1), np.arange(1, n + 1) - hits + 1, error / 2), 0
-        )
+        ends = np.where(hits > 0, betaincinv(np.maximum(hits, 1), np.arange(1, n + 1) - hits + 1, error / 2), 0)
         stop = 1 + int(np.argmax(ends))
         fresh = Fresh([bits(1)], n, timed=True)
         bins = np.diff(hits, prepend=0)[:stop]

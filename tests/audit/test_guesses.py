@@ -49,9 +49,7 @@ def best_mechanism(m: int, r: int, v: int, epsilon: float, delta: float) -> floa
         for b in range(n)
         if sum(x != y for x, y in zip(inputs[a], inputs[b], strict=True)) == 1
     ]
-    unknown = (
-        n * k + len(pairs) * k
-    )  # P(output | input), then the excess of each output over each ordered pair
+    unknown = n * k + len(pairs) * k  # P(output | input), then the excess of each output over each ordered pair
     value = np.zeros(unknown)
     for a, bits in enumerate(inputs):
         for t, guess in enumerate(outputs):

@@ -41,9 +41,7 @@ def truncated_geometric(n: int, a: Fraction) -> dict[int, dict[int, Fraction]]:
 
 def brute_delta(p: list[Fraction], q: list[Fraction], grown: Fraction) -> Fraction:
     """The largest P(E) − a Q(E) over all events."""
-    events = itertools.chain.from_iterable(
-        itertools.combinations(range(len(p)), r) for r in range(len(p) + 1)
-    )
+    events = itertools.chain.from_iterable(itertools.combinations(range(len(p)), r) for r in range(len(p) + 1))
     return max(sum((p[k] - grown * q[k] for k in e), F(0)) for e in events)
 
 
@@ -82,10 +80,7 @@ def test_the_truncated_geometric_mechanism_has_the_ratio_of_its_neighbours(n: in
 def test_the_exponential_mechanism_has_the_ratio_that_is_worked_out_by_hand() -> None:
     # scores of the worlds on three candidates; P ∝ 2^score, so e^(ε/2) = 2 and e^ε = 4 is the general bound
     scores = {"w": (0, 0, 0), "v": (1, 0, 0), "u": (1, -1, 0)}
-    law = {
-        w: {c: F(2) ** s / sum(F(2) ** t for t in row) for c, s in enumerate(row)}
-        for w, row in scores.items()
-    }
+    law = {w: {c: F(2) ** s / sum(F(2) ** t for t in row) for c, s in enumerate(row)} for w, row in scores.items()}
     answer = finite(law, neighbours=[("w", "v"), ("w", "u")])
     # candidate 1 under w and u: (1/3) / (½ / 3.5) = 7/3
     assert answer.ratio() == F(7, 3)
@@ -296,11 +291,7 @@ def test_e_to_the_epsilon_lies_between_its_bounds(epsilon: Fraction, digits: int
     low, high = exponential(epsilon, digits)
     with mpmath.workdps(digits + 30):
         truth = mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator)
-        assert (
-            mpmath.mpf(low.numerator) / low.denominator
-            < truth
-            < mpmath.mpf(high.numerator) / high.denominator
-        )
+        assert mpmath.mpf(low.numerator) / low.denominator < truth < mpmath.mpf(high.numerator) / high.denominator
     assert high / low - 1 < F(1, 10 ** (digits - 1))
 
 

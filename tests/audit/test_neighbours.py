@@ -49,9 +49,7 @@ def worlds_agree(inputs: Datasets, pair: tuple[list[Any], list[Any]]) -> bool:
     if inputs.relation == "replace":
         return len(x) == len(y) and sum(a != b for a, b in zip(x, y, strict=True)) <= 1
     longer, shorter = (x, y) if len(x) > len(y) else (y, x)
-    return len(longer) == len(shorter) + 1 and any(
-        longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer))
-    )
+    return len(longer) == len(shorter) + 1 and any(longer[:i] + longer[i + 1 :] == shorter for i in range(len(longer)))
 
 
 @pytest.mark.parametrize("inputs", ALL_VECTORS, ids=repr)

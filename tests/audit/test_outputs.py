@@ -185,9 +185,7 @@ def test_on_a_grid_the_law_stays_and_the_bits_are_lost() -> None:
         (0.0, -0.0, True),
     ],
 )
-def test_two_outputs_are_one_cell_where_only_bits_tell_them_apart(
-    one: float, other: float, same: bool
-) -> None:
+def test_two_outputs_are_one_cell_where_only_bits_tell_them_apart(one: float, other: float, same: bool) -> None:
     outputs: list[object] = [one, other, 0.5] if math.isinf(one) or one == 0 else [one, other]
     rows = Encoder.learned(outputs, bits=False).encode(outputs)
     assert (rows.codes[0] == rows.codes[1]) == same
@@ -200,9 +198,7 @@ def test_grids_are_those_of_each_column_and_of_nothing_else() -> None:
     rng = np.random.default_rng(0)
     outputs: list[object] = [
         {"key": key, "count": int(count), "mean": mean}
-        for key, count, mean in zip(
-            "ab" * 200, rng.integers(0, 99, 400), rng.normal(0, 1e-6, 400), strict=True
-        )
+        for key, count, mean in zip("ab" * 200, rng.integers(0, 99, 400), rng.normal(0, 1e-6, 400), strict=True)
     ]
     rows = Encoder.learned(outputs, bits=False).encode(outputs)
     kept = Encoder.learned(outputs).encode(outputs)
@@ -239,19 +235,12 @@ def test_text_that_is_a_number_is_a_number_too() -> None:
 
 
 LEAVES = st.one_of(
-    st.booleans(),
-    st.integers(),
-    st.floats(),
-    st.text(max_size=3),
-    st.none(),
-    st.sampled_from([0.0, -0.0, 1, 1.0]),
+    st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.none(), st.sampled_from([0.0, -0.0, 1, 1.0])
 )
 OUTPUTS = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.tuples(inner, inner),
-        st.dictionaries(st.text(max_size=1), inner, max_size=2),
+        st.lists(inner, max_size=3), st.tuples(inner, inner), st.dictionaries(st.text(max_size=1), inner, max_size=2)
     ),
     max_leaves=6,
 )

@@ -43,12 +43,7 @@ def test_a_game_is_a_page() -> None:
     assert {"svg", "table"} <= set(checked(page).seen)
     advantage = found.advantage
     assert advantage is not None and advantage.allowed is not None
-    for part in (
-        'class="verdict violated"',
-        "&lt;script&gt;",
-        f"{advantage.found:.4g}",
-        f"{advantage.allowed:.4g}",
-    ):
+    for part in ('class="verdict violated"', "&lt;script&gt;", f"{advantage.found:.4g}", f"{advantage.allowed:.4g}"):
         assert part in page
     assert f"{found.success.hits:,} of {found.success.samples:,}" in page
 
@@ -73,12 +68,7 @@ def test_canaries_are_a_page() -> None:
     )
     page = found.to_html()
     assert {"svg", "table"} <= set(checked(page).seen)
-    for part in (
-        'class="verdict violated"',
-        "60 canaries",
-        "out called in",
-        f"ε ≥ {found.epsilon_lower:.4g}",
-    ):
+    for part in ('class="verdict violated"', "60 canaries", "out called in", f"ε ≥ {found.epsilon_lower:.4g}"):
         assert part in page
     # One row for each number of guesses, under one of titles; the rest of the page is no table.
     assert page.count("<tr>") == len(found.tried) + 1
@@ -121,12 +111,7 @@ def test_an_exact_answer_in_json_has_its_fractions_as_text() -> None:
     assert read["claimed"]["points"] == [["1", "1/10"]]
     assert read["epsilon"] == pytest.approx(math.log(5))
     assert [row["delta"] for row in read["deltas"]] == pytest.approx(
-        [
-            0.6,
-            0.8 - 0.2 * math.exp(0.5),
-            0.8 - 0.2 * math.e,
-            max(0.5 - 0.1 * math.e**2, 0.8 - 0.2 * math.e**2, 0),
-        ]
+        [0.6, 0.8 - 0.2 * math.exp(0.5), 0.8 - 0.2 * math.e, max(0.5 - 0.1 * math.e**2, 0.8 - 0.2 * math.e**2, 0)]
     )
     assert read["witness"]["under_x"] == "4/5"
     lost = finite([["1", "0"], ["0", "1"]]).to_json()

@@ -52,9 +52,7 @@ def test_what_is_no_number_has_the_place_zero(size: int, many: int) -> None:
 
 def test_the_lowest_bit_is_the_largest_power_of_two_that_divides_a_float() -> None:
     bits = RANDOM.integers(0, 0x7FF0 << 48, 3000)
-    some: Floats = np.concatenate(
-        [bits.view(np.float64), [1.0, -3.0, 0.5, 96.0, 5e-324, 2.0**-1022, 2.0**1023]]
-    )
+    some: Floats = np.concatenate([bits.view(np.float64), [1.0, -3.0, 0.5, 96.0, 5e-324, 2.0**-1022, 2.0**1023]])
     for x, found in zip(some, lowest_bit(some), strict=True):
         exact = Fraction(float(x))
         # The numerator of a float is odd, or its denominator is 1.

@@ -31,15 +31,11 @@ def audit(event: str = "output > 0.5", verdict: str = "violated", power: Power |
         delta_lower=0.21,
         power=power,
         witness=Witness([0], [1], event, Chance(731, 1000, 0.7, 0.76), Chance(105, 1000, 0.08, 0.13), 1.68),
-        tradeoff=Tradeoff(
-            ALPHA, (1 - ALPHA) ** 4, np.minimum((1 - ALPHA) ** 4 + 0.03, 1), claim.tradeoff(ALPHA)
-        ),
+        tradeoff=Tradeoff(ALPHA, (1 - ALPHA) ** 4, np.minimum((1 - ALPHA) ** 4 + 0.03, 1), claim.tradeoff(ALPHA)),
         samples=20_000,
         seconds=0.31,
         tried=tuple(Tried(f"pair {i}", i / 10, 1000) for i in range(12)),
-        probes=(
-            Probe("reachable support", "suspicious", "Half of the outputs are odd.", {"p": np.float64(0.5)}),
-        ),
+        probes=(Probe("reachable support", "suspicious", "Half of the outputs are odd.", {"p": np.float64(0.5)}),),
         notes=("It mutates its input.",),
     )
 
@@ -83,9 +79,7 @@ def test_a_claim_that_was_not_refuted_comes_with_the_violations_that_were_not_se
     assert "20,000 samples in 0.31 s; about 20 s were allowed" in text
     assert "instead of 0 would need" in audit(verdict="consistent").to_html()
     few = replace(POWER, tested=0)
-    assert "nothing, with so few samples, would have been found" in str(
-        audit(verdict="consistent", power=few)
-    )
+    assert "nothing, with so few samples, would have been found" in str(audit(verdict="consistent", power=few))
 
 
 @pytest.mark.parametrize(
@@ -117,9 +111,7 @@ def test_every_report_says_what_was_audited_and_what_refutes_the_claim(
 def test_json_has_all_of_it_in_jsons_own_types() -> None:
     kept = json.loads(json.dumps(audit().to_json(), allow_nan=False))
     assert kept["verdict"] == "violated" and kept["epsilon_lower"] == 1.93 and kept["limit"] is None
-    assert (
-        kept["power"]["epsilon"] == POWER.epsilon and kept["power"]["unseen"][0]["delta"] == POWER.delta / 2
-    )
+    assert kept["power"]["epsilon"] == POWER.epsilon and kept["power"]["unseen"][0]["delta"] == POWER.delta / 2
     assert len(kept["tried"]) == 12 and len(kept["tradeoff"]["alpha"]) == 501
     assert kept["witness"]["under_x"] == {"hits": 731, "samples": 1000, "low": 0.7, "high": 0.76}
     assert kept["probes"][0]["details"] == {"p": 0.5}

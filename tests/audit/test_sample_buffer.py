@@ -42,9 +42,7 @@ def test_lists_and_arrays_are_joined() -> None:
 @pytest.mark.parametrize(
     ("size", "enough", "room"), [(1000, 4000, True), (200_000, KEPT, True), (300_001, KEPT, False)]
 )
-def test_enough_are_four_times_as_many_but_no_more_than_are_learned_from(
-    size: int, enough: int, room: bool
-) -> None:
+def test_enough_are_four_times_as_many_but_no_more_than_are_learned_from(size: int, enough: int, room: bool) -> None:
     past = learned(np.zeros(size, dtype=np.int8))
     assert past.enough == enough
     assert past.has_room() is room

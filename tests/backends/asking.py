@@ -36,13 +36,7 @@ EVERYTHING = (
 
 def connected(source: object, **options: Any) -> Session:
     """A session, with each row a person and a ledger in memory unless said."""
-    said: dict[str, Any] = {
-        "unit": ROW,
-        "budget": BUDGET,
-        "ledger": ":memory:",
-        "population": "people",
-        **options,
-    }
+    said: dict[str, Any] = {"unit": ROW, "budget": BUDGET, "ledger": ":memory:", "population": "people", **options}
     return dp.connect(source, **said)
 
 
@@ -64,9 +58,7 @@ class Known:
     This is what a session does with a table that its ledger knows; it is done here without a ledger, to be quick.
     """
 
-    def __init__(
-        self, source: object, unit: dp.PrivacyUnit = PERSON, facts: dict[str, Fact] | None = None
-    ) -> None:
+    def __init__(self, source: object, unit: dp.PrivacyUnit = PERSON, facts: dict[str, Fact] | None = None) -> None:
         with closing(DuckDB({"t": source})) as backend:
             owners = {"t": Owner(unit.column)}
             self.pinned = with_id_kinds(backend, {"t": backend.discover("t")}, owners, ())["t"]

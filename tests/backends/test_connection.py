@@ -38,15 +38,11 @@ def test_no_connection_is_given_where_the_optimizer_has_another_name(
     monkeypatch.setattr(connection, "_HARMFUL", ("renamed_subexpressions",))
     with pytest.raises(SourceError, match=r"has no optimizer 'renamed_subexpressions'"):
         open_database(tmp_path / "a.duckdb")
-    with duckdb.connect(
-        str(tmp_path / "a.duckdb")
-    ) as free:  # it was closed: with other settings it would be refused
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as free:  # it was closed: with other settings it would be refused
         assert free.execute("SELECT 1").fetchall() == [(1,)]
 
 
-def test_an_optimizer_that_a_version_does_not_have_is_not_named_to_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_optimizer_that_a_version_does_not_have_is_not_named_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_HARMFUL", (connection.SHARES_ERRORS, "of_a_later_version"))
     with open_database() as database:
         ((off,),) = database.execute("SELECT current_setting('disabled_optimizers')").fetchall()

@@ -83,9 +83,7 @@ def test_a_database_among_other_tables_is_refused_with_the_way_round(database: P
 
 def test_two_tables_that_would_have_one_name_are_refused(tmp_path: Path) -> None:
     with open_database(tmp_path / "t.duckdb") as connection:
-        connection.execute(
-            'CREATE SCHEMA a; CREATE TABLE a.b AS SELECT 1 AS x; CREATE TABLE "a.b" AS SELECT 2 AS x'
-        )
+        connection.execute('CREATE SCHEMA a; CREATE TABLE a.b AS SELECT 1 AS x; CREATE TABLE "a.b" AS SELECT 2 AS x')
     with pytest.raises(InvalidParameter, match="Two tables have the same name"):
         connected(tmp_path / "t.duckdb")
 
@@ -140,9 +138,7 @@ def test_views_are_told_where_no_table_has_the_name_or_none_is_there(views: Path
     assert "CREATE TABLE" in empty.value.hint
 
 
-def test_a_table_that_became_a_view_is_refused_by_name_and_its_budget_stays(
-    views: Path, tmp_path: Path
-) -> None:
+def test_a_table_that_became_a_view_is_refused_by_name_and_its_budget_stays(views: Path, tmp_path: Path) -> None:
     ledger = tmp_path / "a.ledger"
     connected(views, ledger=ledger).close()
     with open_database(views) as connection:
@@ -192,9 +188,7 @@ def test_a_rehearsal_runs_on_empty_tables_and_finds_what_cannot_run(backend: Duc
     backend.rehearse("SELECT count(*) FROM main.t", {})
 
 
-def test_a_names_meaning_is_never_looked_for_outside_the_connected_tables(
-    backend: DuckDB, tmp_path: Path
-) -> None:
+def test_a_names_meaning_is_never_looked_for_outside_the_connected_tables(backend: DuckDB, tmp_path: Path) -> None:
     import pandas as pd
 
     mine = pd.DataFrame({"x": [1]})
@@ -299,10 +293,7 @@ def test_an_error_while_connecting_leaves_no_ledger_and_no_account(source: str, 
     with pytest.raises(SourceError):
         connected(tmp_path / source, ledger=tmp_path / "ledger")
     (tmp_path / "u.csv").write_text("a\n1\n")
-    for wrong in (
-        {"unit": dp.PrivacyUnit("b", max_groups=1, max_rows=1)},
-        {"columns": {"b": dp.Range(0, 1)}},
-    ):
+    for wrong in ({"unit": dp.PrivacyUnit("b", max_groups=1, max_rows=1)}, {"columns": {"b": dp.Range(0, 1)}}):
         with pytest.raises(dp.errors.UnknownColumn):
             connected(tmp_path / "u.csv", ledger=tmp_path / "ledger", **wrong)
     assert not (tmp_path / "ledger").exists()

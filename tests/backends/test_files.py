@@ -43,10 +43,7 @@ CSV_CASES: dict[str, tuple[str | bytes, dict[str, tuple[int, int, float]]]] = {
     "no unit column": ("region,amount\nnorth,10\n", NOBODY),
     "a column more": ("uid,zzz,region,amount\n1,a,north,10\n2,b,south,20\n3,c,north,30\n", CLEAN),
     "a column twice": ("uid,region,amount,amount\n1,north,10,7\n2,south,20,7\n3,north,30,7\n", CLEAN),
-    "a column twice but for case": (
-        "uid,region,AMOUNT,amount\n1,north,7,10\n2,south,7,20\n3,north,7,30\n",
-        CLEAN,
-    ),
+    "a column twice but for case": ("uid,region,AMOUNT,amount\n1,north,7,10\n2,south,7,20\n3,north,7,30\n", CLEAN),
     "names in other case": ("UID,Region,AMOUNT\n1,north,10\n2,south,20\n3,north,30\n", CLEAN),
     "names with spaces": (" uid , region ,amount \n1,north,10\n2,south,20\n3,north,30\n", CLEAN),
     "an empty name": ("uid,region,,amount\n1,north,7,10\n2,south,7,20\n3,north,7,30\n", CLEAN),
@@ -115,14 +112,7 @@ def test_a_quote_that_is_opened_and_not_closed_runs_on_and_no_error_tells(tmp_pa
 def test_a_hostile_file_among_good_ones_adds_nothing_and_takes_nothing_away(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     table = Known(tmp_path / "*.csv")
-    for content in (
-        "",
-        "\n",
-        "no,such,names\n1,2,3\n",
-        "a,a\n1,1\n",
-        "uid;region;amount\n9;north;90\n",
-        "\0",
-    ):
+    for content in ("", "\n", "no,such,names\n1,2,3\n", "a,a\n1,1\n", "uid;region;amount\n9;north;90\n", "\0"):
         (tmp_path / "b.csv").write_text(content)
         assert table.counted(tmp_path / "*.csv") == CLEAN, content
 
@@ -149,9 +139,7 @@ def test_a_packed_csv_is_read_and_a_torn_one_is_an_error_before_any_charge(tmp_p
         (b"\xff\xfe,c\n1,2\n", "not plain UTF-8"),
     ],
 )
-def test_the_first_csv_needs_a_header_that_can_be_pinned(
-    content: str | bytes, words: str, tmp_path: Path
-) -> None:
+def test_the_first_csv_needs_a_header_that_can_be_pinned(content: str | bytes, words: str, tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(SourceError, match=words) as caught:
@@ -165,9 +153,7 @@ def test_names_stand_for_the_header_that_a_file_lacks(tmp_path: Path) -> None:
     assert counted({"t": tmp_path / "t.csv"}, names=["uid", "region", "amount"]) == CLEAN
 
 
-@pytest.mark.parametrize(
-    "names", ["uid", [], ["a", ""], ["a", 1], ["a", "a"], ["a", "A"], ["a\n"], 5, {"a": 1}]
-)
+@pytest.mark.parametrize("names", ["uid", [], ["a", ""], ["a", 1], ["a", "a"], ["a", "A"], ["a\n"], 5, {"a": 1}])
 def test_names_that_cannot_be_columns_are_refused(names: Any, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("1,2\n")
     with pytest.raises(InvalidParameter, match="names"):
@@ -219,10 +205,7 @@ ELEMENTS: dict[str, tuple[str | bytes, dict[str, tuple[int, int, float]]]] = {
         JSON_40,
     ),
     "brackets in a text": (r'{"uid": 4, "region": "north", "amount": 40, "z": "]}\",[{"}', JSON_40),
-    "a cell of three million characters": (
-        '{"uid": 4, "region": "' + "x" * 3_000_000 + '", "amount": 40}',
-        JSON_CLEAN,
-    ),
+    "a cell of three million characters": ('{"uid": 4, "region": "' + "x" * 3_000_000 + '", "amount": 40}', JSON_CLEAN),
 }
 
 
@@ -293,9 +276,7 @@ def test_an_array_that_is_not_closed_is_no_json_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["no mark", "a byte-order mark"])
 @pytest.mark.parametrize("line", ["[1, 2]", "[", "]", '"["', "17", "", "[{}]"])
-def test_the_first_line_of_a_file_of_lines_matters_to_itself_alone(
-    line: str, mark: str, tmp_path: Path
-) -> None:
+def test_the_first_line_of_a_file_of_lines_matters_to_itself_alone(line: str, mark: str, tmp_path: Path) -> None:
     for ending in ("jsonl", "ndjson"):
         file = write(tmp_path / f"t.{ending}", mark + line + "\n" + BY_LINE)
         assert counted({"t": file}) == CLEAN
@@ -305,17 +286,14 @@ def test_the_first_line_of_a_file_of_lines_matters_to_itself_alone(
 
 def test_line_breaks_of_unicode_break_no_line_of_json(tmp_path: Path) -> None:
     rows = "".join(
-        f'{{"uid": {i}, "region": "north", "amount": 10, "z": "{c}"}}\n'
-        for i, c in enumerate("\u2028\u2029\x85a")
+        f'{{"uid": {i}, "region": "north", "amount": 10, "z": "{c}"}}\n' for i, c in enumerate("\u2028\u2029\x85a")
     )
     for mark in ("", "\ufeff"):
         assert counted({"t": write(tmp_path / "t.jsonl", mark + rows)})["north"] == (4, 4, 40.0)
 
 
 @pytest.mark.parametrize("array", [False, True], ids=["by line", "array"])
-def test_a_key_in_another_case_gives_no_second_column_and_is_no_reason_to_refuse(
-    array: bool, tmp_path: Path
-) -> None:
+def test_a_key_in_another_case_gives_no_second_column_and_is_no_reason_to_refuse(array: bool, tmp_path: Path) -> None:
     rows = [*ROWS, {"UID": 9, "Region": "north", "AMOUNT": 5}]
     text = json.dumps(rows) if array else "".join(json.dumps(r) + "\n" for r in rows)
     with connected({"t": write(tmp_path / "t.json", text)}, unit=dp.PrivacyUnit("uid", 1, 1)) as session:
@@ -350,9 +328,7 @@ def test_a_file_whose_name_is_a_pattern_is_read_itself(name: str, ending: str, t
         elif ending == "csv":
             write(plain, "uid,amount\n" + "".join(f"{row['uid']},1\n" for row in rows))
         else:
-            write(
-                plain, json.dumps(rows) if ending == "json" else "".join(json.dumps(r) + "\n" for r in rows)
-            )
+            write(plain, json.dumps(rows) if ending == "json" else "".join(json.dumps(r) + "\n" for r in rows))
         return plain.rename(tmp_path / f"{stem}.{ending}")
 
     for decoy in ("a1", "ab", "abc", "b", "x", "c"):
@@ -507,9 +483,7 @@ def test_a_file_gives_its_table_a_name(file: str, table: str, tmp_path: Path) ->
         assert exact(session, f'SELECT COUNT(*) FROM "{table}"')[()] == [3]
 
 
-def test_a_source_that_is_gone_or_broken_is_refused_before_the_charge_without_its_words(
-    tmp_path: Path,
-) -> None:
+def test_a_source_that_is_gone_or_broken_is_refused_before_the_charge_without_its_words(tmp_path: Path) -> None:
     file = write_parquet(tmp_path / "t.parquet", PEOPLE.replace("'north'", "'SECRET'"))
     for damage in (file.unlink, lambda: file.write_bytes(b""), lambda: file.write_bytes(b"SECRET" * 1000)):
         write_parquet(file, PEOPLE.replace("'north'", "'SECRET'"))

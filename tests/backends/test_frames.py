@@ -33,9 +33,7 @@ COLUMNS: dict[str, list[Any]] = {name: [row[name] for row in CLEAN_ROWS] for nam
         pd.DataFrame(COLUMNS).set_index("uid").reset_index(),
         pl.DataFrame(COLUMNS),
         pl.DataFrame(COLUMNS).lazy(),
-        pl.DataFrame(COLUMNS).with_columns(
-            pl.col("region").cast(pl.Categorical), pl.col("uid").cast(pl.UInt64)
-        ),
+        pl.DataFrame(COLUMNS).with_columns(pl.col("region").cast(pl.Categorical), pl.col("uid").cast(pl.UInt64)),
         pa.table(COLUMNS),
         pa.table(COLUMNS).to_batches()[0],
         pa.table(COLUMNS).to_reader(),
@@ -82,10 +80,7 @@ def test_ids_among_python_objects_are_texts_and_integers() -> None:
 
 @pytest.mark.parametrize("missing", [[None] * 3, pd.array([None] * 3, dtype="Int64")])
 def test_rows_whose_unit_is_missing_belong_to_nobody(missing: Any) -> None:
-    assert counted({"t": pd.DataFrame({**COLUMNS, "uid": missing})}) == {
-        "north": (0, 0, 0.0),
-        "south": (0, 0, 0.0),
-    }
+    assert counted({"t": pd.DataFrame({**COLUMNS, "uid": missing})}) == {"north": (0, 0, 0.0), "south": (0, 0, 0.0)}
 
 
 @pytest.mark.parametrize(
@@ -136,18 +131,7 @@ def test_columns_may_be_called_anything_that_can_be_written() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "s",
-        "main",
-        "unit rows",
-        "unit kept",
-        "unit groups",
-        "list 0",
-        "unit bounded",
-        "row groups",
-        "key 0",
-        "k0",
-    ],
+    ["s", "main", "unit rows", "unit kept", "unit groups", "list 0", "unit bounded", "row groups", "key 0", "k0"],
 )
 @pytest.mark.parametrize("unit", [dp.PrivacyUnit.row(), dp.PrivacyUnit("uid", max_groups=1, max_rows=2)])
 def test_a_table_may_have_any_of_the_engines_own_names(name: str, unit: dp.PrivacyUnit) -> None:
@@ -174,26 +158,19 @@ def test_tables_of_one_name_but_for_case_are_refused() -> None:
     ("column", "key"),
     [
         (pd.to_datetime(pd.Series(["2020-01-02"])), dt.datetime(2020, 1, 2)),
-        (
-            pd.to_datetime(pd.Series(["2020-01-02"])).dt.tz_localize("Europe/Berlin"),
-            dt.datetime(2020, 1, 1, 23),
-        ),
+        (pd.to_datetime(pd.Series(["2020-01-02"])).dt.tz_localize("Europe/Berlin"), dt.datetime(2020, 1, 1, 23)),
         (pd.to_datetime(pd.Series(["2020-01-02"])).dt.tz_localize("UTC"), dt.datetime(2020, 1, 2)),
         (pa.array([dt.datetime(2020, 1, 2)], pa.timestamp("ns", "Europe/Berlin")), dt.datetime(2020, 1, 2)),
     ],
 )
-def test_times_are_in_utc_on_every_machine(
-    column: Any, key: dt.datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_are_in_utc_on_every_machine(column: Any, key: dt.datetime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     frame = pa.table({"x": column}) if isinstance(column, pa.Array) else pd.DataFrame({"x": column})
     assert answers({"t": frame}, "SELECT x, COUNT(*) AS n FROM t GROUP BY x").keys() == {(key,)}
 
 
 def test_nested_and_binary_columns_are_there_but_cannot_be_asked_about() -> None:
-    frame = pa.table(
-        {"x": [1, 2], "l": [[1], [2]], "b": [b"a", b"b"], "d": pa.array([1, 2], pa.duration("s"))}
-    )
+    frame = pa.table({"x": [1, 2], "l": [[1], [2]], "b": [b"a", b"b"], "d": pa.array([1, 2], pa.duration("s"))})
     for name in ("l", "b", "d"):
         with connected({"t": frame}) as session, pytest.raises(UnsupportedQuery, match="nested or binary"):
             session.plan(f"SELECT COUNT({name}) FROM t", epsilon=1)

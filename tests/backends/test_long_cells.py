@@ -51,7 +51,5 @@ def test_rows_of_one_person_multiply_in_joins_before_the_caps_as_the_threat_mode
     for most in (n**tables - 1, n**tables + 1):
         with connected({"t": frame}, unit=dp.PrivacyUnit("uid", max_groups=1, max_rows=most)) as session:
             assert exact(session, sql)[()] == [min(n**tables, most)]
-    said = " ".join(
-        (Path(__file__).parents[2] / "docs" / "threat-model.md").read_text(encoding="utf-8").split()
-    )
+    said = " ".join((Path(__file__).parents[2] / "docs" / "threat-model.md").read_text(encoding="utf-8").split())
     assert "a person with n rows has n² in a join with themselves and n^k in one of k tables" in said

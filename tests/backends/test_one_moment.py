@@ -43,9 +43,7 @@ def save(file: Path, columns: dict[str, list[Any]], *, text: bool = False) -> Pa
                 f"TO '{new}' (FORMAT parquet)"
             )
     elif file.name.endswith("json"):
-        cells = [
-            "{" + ", ".join(f'"{n}": {v}' for n, v in zip(names, row, strict=True)) + "}" for row in rows
-        ]
+        cells = ["{" + ", ".join(f'"{n}": {v}' for n, v in zip(names, row, strict=True)) + "}" for row in rows]
         new.write_text("[" + ", ".join(cells) + "]" if file.name.startswith("array") else "\n".join(cells))
     else:
         mark = "\t" if file.name.endswith("tsv") else ","
@@ -126,9 +124,7 @@ def test_files_that_join_or_leave_a_glob_are_read(tmp_path: Path) -> None:
 class Writer:
     """Writes a file each time that the database has just read it, or is about to."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, write: Callable[[], object], times: int, when: str
-    ) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, write: Callable[[], object], times: int, when: str) -> None:
         read, self.reads = DuckDB._read, 0
 
         def both(backend: DuckDB, *given: Any) -> Any:
@@ -175,9 +171,7 @@ def test_a_file_that_does_not_keep_still_is_answered_as_if_it_were_empty(
             case "times for pyarrow":
                 monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
                 with open_database() as db:
-                    db.execute(
-                        f"COPY (SELECT 7 AS uid, TIME '00:00:0{count % 9}' AS x) TO '{file}' (FORMAT parquet)"
-                    )
+                    db.execute(f"COPY (SELECT 7 AS uid, TIME '00:00:0{count % 9}' AS x) TO '{file}' (FORMAT parquet)")
             case _:
                 with open_database() as db:
                     db.execute(f"COPY (SELECT 7.5::DOUBLE AS uid, {count} AS x) TO '{file}' (FORMAT parquet)")
@@ -304,10 +298,7 @@ def test_many_threads_ask_while_the_file_is_written(tmp_path: Path) -> None:
 
         def ask(i: int) -> int:
             if i % 5 == 0:
-                save(
-                    file,
-                    {"x": [10] * 4, "uid": [1, 2, 3, 4]} if i % 2 else {"uid": [1, 2, 3, 4], "x": [10] * 4},
-                )
+                save(file, {"x": [10] * 4, "uid": [1, 2, 3, 4]} if i % 2 else {"uid": [1, 2, 3, 4], "x": [10] * 4})
             try:
                 return int(exact(session, f"SELECT COUNT(*) AS n FROM t WHERE x < {50 + i}")[()][0])
             except DiscreetError as error:  # its columns changed between planning and charging

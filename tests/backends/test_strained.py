@@ -36,11 +36,7 @@ def not_utf8(kind: Any = None) -> Any:
 
 def connected(source: Any, population: str = "people") -> dp.Session:
     return dp.connect(
-        source,
-        unit=dp.PrivacyUnit.row(),
-        budget=dp.Budget(epsilon=100),
-        population=population,
-        ledger=":memory:",
+        source, unit=dp.PrivacyUnit.row(), budget=dp.Budget(epsilon=100), population=population, ledger=":memory:"
     )
 
 
@@ -125,13 +121,7 @@ def test_a_time_before_the_first_is_null_and_leaves_the_database_whole(
     table = pa.table({"x": raw(kind, [*cells, 5]), "z": range(len(cells) + 1)})
     for how, source in brought(table, tmp_path).items():
         with connected({"t": source}) as session:
-            for cell in (
-                "x",
-                "CAST(x AS VARCHAR)",
-                "YEAR(x)",
-                "x + INTERVAL 1 DAY",
-                "date_trunc('month', x)",
-            ):
+            for cell in ("x", "CAST(x AS VARCHAR)", "YEAR(x)", "x + INTERVAL 1 DAY", "date_trunc('month', x)"):
                 found = exact(session, f"SELECT COUNT({cell}) AS a, COUNT(*) AS b FROM t")[()]
                 assert sorted(found) == [1, len(cells) + 1], (how, cell)
 
@@ -155,9 +145,7 @@ def test_a_parquet_file_reads_the_same_through_arrow(tmp_path: Path) -> None:
         with connected({"t": tmp_path / f"{name}.parquet"}) as session:
             types = {n: k for n, k in session._desk.tables[0].columns.items() if n != "ms"}
             columns = ", ".join(f'"{n}"' for n in types)
-            read.append(
-                (types, sorted(session._desk.backend.rows(f"SELECT {columns} FROM main.t", {}), key=str))
-            )
+            read.append((types, sorted(session._desk.backend.rows(f"SELECT {columns} FROM main.t", {}), key=str)))
     assert read[0] == read[1]
 
 
@@ -201,9 +189,7 @@ def test_two_tables_whose_names_differ_by_case_alone_are_refused() -> None:
 def test_another_spelling_of_a_known_table_has_the_same_unit(tmp_path: Path) -> None:
     ledger, table = tmp_path / "people.ledger", pa.table({"u": [1, 2], "x": [1, 2]})
     person = dp.PrivacyUnit("u", max_groups=1, max_rows=1)
-    first = dp.connect(
-        {"data": table}, unit=person, budget=dp.Budget(epsilon=1), population="p", ledger=ledger
-    )
+    first = dp.connect({"data": table}, unit=person, budget=dp.Budget(epsilon=1), population="p", ledger=ledger)
     written(first).close()
     with pytest.raises(InvalidParameter, match="Who is protected"):
         dp.connect({"DATA": table}, unit=dp.PrivacyUnit.row(), population="p", ledger=ledger)

@@ -321,9 +321,7 @@ def test_the_name_of_a_folder_is_nobodys_id(ending: str, tmp_path: Path) -> None
     folder.mkdir()
     with closing(open_database()) as connection:
         options = "(HEADER)" if ending == "csv" else ""
-        connection.execute(
-            f"COPY (SELECT i AS id, 1 AS x FROM range(3) r(i)) TO '{folder / f'a.{ending}'}' {options}"
-        )
+        connection.execute(f"COPY (SELECT i AS id, 1 AS x FROM range(3) r(i)) TO '{folder / f'a.{ending}'}' {options}")
     for source in (folder / f"a.{ending}", tmp_path / f"*/*.{ending}"):
         assert answers({"data": source}, "SELECT COUNT(*) FROM data", unit=ONE)[()] == [3]
 
@@ -342,10 +340,7 @@ def test_one_person_in_sources_of_every_kind_is_one_person(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [
-        (arrow([7]), arrow(["7"])),
-        (arrow([7]), arrow([2**64 - 1], pa.uint64()).append_column("s", pa.array(["x"]))),
-    ],
+    [(arrow([7]), arrow(["7"])), (arrow([7]), arrow([2**64 - 1], pa.uint64()).append_column("s", pa.array(["x"])))],
 )
 def test_whole_numbers_beside_text_are_refused_and_beside_wide_ones_text(one: Any, other: Any) -> None:
     if other.schema.field("id").type == pa.string():
@@ -386,9 +381,7 @@ def test_a_person_has_one_budget_across_sessions_whatever_stores_the_id(same: bo
 
 def test_a_shape_that_another_version_pinned_is_refused_and_not_read_anew() -> None:
     with pytest.raises(LedgerError, match="Another version of discreet"):
-        TableShape.from_json(
-            {"columns": [["id", "VARCHAR"]], "text": False, "delimiter": ",", "made": ["id"]}
-        )
+        TableShape.from_json({"columns": [["id", "VARCHAR"]], "text": False, "delimiter": ",", "made": ["id"]})
 
 
 def test_a_refusal_of_ids_is_no_crash(tmp_path: Path) -> None:

@@ -64,9 +64,7 @@ def test_a_keeper_of_its_claim_exits_with_0(call: Call, module: Path) -> None:
 def test_a_violation_exits_with_1(call: Call, module: Path, inputs: tuple[str, ...]) -> None:
     name = "too_little"
     if inputs[0] == "--datasets":
-        (module / "noise.py").write_text(
-            MODULE + "\n\ndef count(rows, n):\n    return too_little(len(rows), n)\n"
-        )
+        (module / "noise.py").write_text(MODULE + "\n\ndef count(rows, n):\n    return too_little(len(rows), n)\n")
         name = "count"
     result = call("audit", f"noise.py:{name}", "--epsilon", "1", *inputs, "--samples", "20000", "--json")
     assert result.exit_code == 1, result.stderr
@@ -86,9 +84,7 @@ def test_bits_are_ignored_where_that_is_asked_for(call: Call, module: Path) -> N
     assert call(*arguments, "--floats", "drop").exit_code == 2
 
 
-def test_the_line_that_moves_knows_the_limit(
-    call: Call, module: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_line_that_moves_knows_the_limit(call: Call, module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float | None] = []
 
     def waiting(what: str, *, limit: float | None, quiet: bool) -> AbstractContextManager[None]:

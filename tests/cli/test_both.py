@@ -44,10 +44,7 @@ def test_both_are_charged_each_by_its_own_cap_and_a_second_time_is_free(call: Ca
         answer = json.loads(ask(call, *PROTECT, *BUDGET, "--epsilon", "20", "--json"))
         # Scale 2 for a doctor's 40 rows at ε = 20: 25 scales have a chance of 1e-11.
         assert abs(answer["rows"][0][0] - N) <= 50
-        assert answer["cost"] == {
-            "patients": {"epsilon": 1, "delta": 0},
-            "doctors": {"epsilon": 20, "delta": 0},
-        }
+        assert answer["cost"] == {"patients": {"epsilon": 1, "delta": 0}, "doctors": {"epsilon": 20, "delta": 0}}
         assert answer["stored"] is not paid
         assert [c["epsilon"] for c in answer["charged"].values()] == ([1, 20] if paid else [0, 0])
         assert [c["epsilon"] for c in answer["remaining"].values()] == [2, 40]
@@ -83,17 +80,7 @@ def test_a_plan_is_free_and_opens_nothing(call: Call) -> None:
 
 def test_other_relations_filters_and_noise(call: Call) -> None:
     args: tuple[str, ...] = (*PROTECT, *BUDGET, "--relation", "patients=replace", "--filter", "doctors=zcdp")
-    args = (
-        *args,
-        "--noise",
-        "gaussian",
-        "--epsilon",
-        "5",
-        "--delta",
-        "patients=0",
-        "--delta",
-        "doctors=1e-7",
-    )
+    args = (*args, "--noise", "gaussian", "--epsilon", "5", "--delta", "patients=0", "--delta", "doctors=1e-7")
     assert "δ" in ask(call, *args, code=2)  # Gaussian noise needs a δ of each
     args = tuple("patients=1e-8" if a == "patients=0" else a for a in args)
     assert "δ" in ask(call, *args, code=3)  # and the account of patients has none
@@ -109,10 +96,7 @@ def test_other_relations_filters_and_noise(call: Call) -> None:
     ("args", "words"),
     [
         (("--protect", "patients=patient_id", "--epsilon", "1"), "does not have the form NAME=COLUMN:ROWS"),
-        (
-            ("--protect", "patients=patient_id:-1", "--epsilon", "1"),
-            "does not have the form NAME=COLUMN:ROWS",
-        ),
+        (("--protect", "patients=patient_id:-1", "--epsilon", "1"), "does not have the form NAME=COLUMN:ROWS"),
         (("--protect", "patients=patient_id:0", *PROTECT[2:], "--epsilon", "1"), "max_rows"),
         (("--protect", "patients=patient_id:2", "--epsilon", "1"), "two populations, each once, not 1"),
         ((*PROTECT[:2], *PROTECT[:2], "--epsilon", "1"), "two populations, each once, not 1"),
@@ -127,10 +111,7 @@ def test_other_relations_filters_and_noise(call: Call) -> None:
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--analyst", "ana"), "ana"),
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--json", "--csv"), "cannot both be had"),
         ((*PROTECT, "--epsilon", "1", "--plan", "--csv"), "--csv does not go with --plan"),
-        (
-            (*PROTECT, "--epsilon", "1", "--plan", "--certificate", "a"),
-            "--certificate does not go with --plan",
-        ),
+        ((*PROTECT, "--epsilon", "1", "--plan", "--certificate", "a"), "--certificate does not go with --plan"),
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--filter", "best"), "best"),
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--plot", "visits.parquet"), "a picture is written"),
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--certificate", "discreet.ledger"), "--certificate"),
@@ -171,11 +152,7 @@ def test_the_proof_is_written_and_holds(call: Call) -> None:
 
 
 def test_a_picture_without_room_is_refused_before_the_charge(call: Call) -> None:
-    many = (
-        "SELECT "
-        + ", ".join(f"COUNT(*) FILTER (WHERE cost > {i}) AS n{i}" for i in range(40))
-        + " FROM visits"
-    )
+    many = "SELECT " + ", ".join(f"COUNT(*) FILTER (WHERE cost > {i}) AS n{i}" for i in range(40)) + " FROM visits"
     said = ask(call, *PROTECT, *BUDGET, "--epsilon", "1", "--plot", "a.svg", query=many, code=2)
     assert "paid" not in said
     assert not Path("discreet.ledger").exists()

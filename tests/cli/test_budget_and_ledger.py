@@ -19,17 +19,7 @@ def ledger(samples: Path, call: Call) -> Path:
     for age in (30, 40):
         asked = ["sql", "adult.parquet", COUNT.format(age), "--epsilon", "0.1", "--budget", "1", *row]
         assert call(*asked).exit_code == 0
-    asked = [
-        "sql",
-        "adult.parquet",
-        COUNT.format(50),
-        "--epsilon",
-        "1",
-        "--delta",
-        "1e-7",
-        "--noise",
-        "gaussian",
-    ]
+    asked = ["sql", "adult.parquet", COUNT.format(50), "--epsilon", "1", "--delta", "1e-7", "--noise", "gaussian"]
     asked += ["--budget", "3,1e-6", "--population", "others", "--filter", "zcdp", *row]
     assert call(*asked).exit_code == 0
     return samples / "ours.ledger"
@@ -83,16 +73,7 @@ def test_a_whole_ledger_is_verified_and_tells_its_head(ledger: Path, call: Call)
 
 def test_an_older_copy_is_found_out_by_the_published_head(ledger: Path, call: Call) -> None:
     shutil.copyfile(ledger, "older.ledger")
-    again = [
-        "sql",
-        "adult.parquet",
-        COUNT.format(60),
-        "--epsilon",
-        "0.1",
-        "--each-row",
-        "--ledger",
-        str(ledger),
-    ]
+    again = ["sql", "adult.parquet", COUNT.format(60), "--epsilon", "0.1", "--each-row", "--ledger", str(ledger)]
     assert call(*again).exit_code == 0
     head = json.loads(call("ledger", "verify", str(ledger), "--json").stdout)["head"]
     assert call("ledger", "verify", str(ledger), "--head", head).exit_code == 0
@@ -105,9 +86,7 @@ def test_an_older_copy_is_found_out_by_the_published_head(ledger: Path, call: Ca
 def test_a_changed_ledger_is_found_out(ledger: Path, call: Call) -> None:
     with sqlite3.connect(ledger) as database:
         tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        for (trigger,) in database.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall():
+        for (trigger,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f'DROP TRIGGER "{trigger}"')
         for table in tables:
             columns = {row[1] for row in database.execute(f'PRAGMA table_info("{table}")')}
@@ -132,9 +111,7 @@ def test_the_budget_tells_how_many_more_questions_fit(ledger: Path, call: Call) 
 
 def test_an_owner_changes_an_account_and_the_history_tells(ledger: Path, call: Call) -> None:
     place = str(ledger)
-    assert (
-        call("ledger", "budget", place, "adult", "2", *SIGNED).stdout == "The budget of adult is now ε = 2.\n"
-    )
+    assert call("ledger", "budget", place, "adult", "2", *SIGNED).stdout == "The budget of adult is now ε = 2.\n"
     low = call("ledger", "budget", place, "adult", "0.1", *SIGNED)
     assert (low.exit_code, "more than that is spent" in low.stderr) == (2, True)
     assert call("ledger", "budget", place, "adult", "3").exit_code == 2  # nobody signs it off
@@ -182,13 +159,10 @@ def test_analysts_are_added_capped_and_shown(ledger: Path, call: Call) -> None:
     refused = call(*asked, "--analyst", "ana")
     assert (refused.exit_code, "epsilon=0.1 would fit" in refused.stderr) == (3, True)
     planned = call("plan", *asked[1:], "--analyst", "ana").stdout
-    assert (
-        "It would be refused now: 'adult': the question asks ε = 0.3, and ε = 0.1 is left of 0.4" in planned
-    )
+    assert "It would be refused now: 'adult': the question asks ε = 0.3, and ε = 0.1 is left of 0.4" in planned
     asked[4] = "0.1"
     assert (
-        "it leaves ε = 0 of ε = 0.4, enough for no more like it."
-        in call("plan", *asked[1:], "--analyst", "ana").stdout
+        "it leaves ε = 0 of ε = 0.4, enough for no more like it." in call("plan", *asked[1:], "--analyst", "ana").stdout
     )
     lines = [line.split() for line in call("budget", place).stdout.splitlines()]
     assert ["team", "1", *["ε", "=", "0.3", "ε", "=", "0.2", "ε", "=", "0.5"]] in lines

@@ -33,9 +33,7 @@ def test_adult_agrees_with_what_its_publishers_counted() -> None:
     counts = adult.aggregate("count(*), count(*) FILTER (income = '>50K'), min(age), max(age)").fetchall()
     assert counts == [(32_561, 7_841, 17, 90)]
     assert (
-        adult.filter(
-            "income NOT IN ('<=50K', '>50K') OR workclass = '?' OR trim(workclass) <> workclass"
-        ).fetchall()
+        adult.filter("income NOT IN ('<=50K', '>50K') OR workclass = '?' OR trim(workclass) <> workclass").fetchall()
         == []
     )
 

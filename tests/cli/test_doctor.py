@@ -150,10 +150,7 @@ def test_randomness_that_repeats_is_reported(call: Call, monkeypatch: pytest.Mon
 def test_a_folder_that_cannot_be_written_is_reported(call: Call) -> None:
     assert states(call, "--ledger", "no/such/folder/x.ledger")["ledger folder"] == "FAILED"
     said = " ".join(call("doctor", "--ledger", "no/such/folder/x.ledger").stdout.split())
-    assert (
-        f"there is no folder {Path('no/such/folder').absolute()}: make it, or name another one with --ledger"
-        in said
-    )
+    assert f"there is no folder {Path('no/such/folder').absolute()}: make it, or name another one with --ledger" in said
     assert "FileNotFoundError" not in said
     assert list(Path().iterdir()) == []
     if os.geteuid() != 0:  # root may write everywhere

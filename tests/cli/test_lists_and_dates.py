@@ -60,9 +60,7 @@ def test_dates_of_a_text_file_are_declared_and_shown_as_dates(samples: Path, cal
         *("--range", "day=2024-01-01:2024-12-31", "--epsilon", "2"),
     ]
     answer = json.loads(call(*asked, "--budget", "3", "--json").stdout)
-    for value, (low, high) in zip(
-        answer["rows"][0], (found[0] for found in answer["intervals"].values()), strict=True
-    ):
+    for value, (low, high) in zip(answer["rows"][0], (found[0] for found in answer["intervals"].values()), strict=True):
         assert dt.date.fromisoformat(low) <= dt.date.fromisoformat(value) <= dt.date.fromisoformat(high)
     assert "2024-" in call(*asked).stdout and " to 2024-" in call(*asked).stdout
     (line,) = csv.DictReader(io.StringIO(call(*asked, "--csv").stdout))
@@ -74,11 +72,7 @@ def test_dates_of_a_text_file_are_declared_and_shown_as_dates(samples: Path, cal
     [
         ("day=2020-01-01:2026-01-01", dt.date(2020, 1, 1), dt.date(2026, 1, 1)),
         ("t=2020-01-01 10:30:2026-01-01", dt.datetime(2020, 1, 1, 10, 30), dt.date(2026, 1, 1)),
-        (
-            "t=2020-01-01T10:30:15:2020-01-01T11:00",
-            dt.datetime(2020, 1, 1, 10, 30, 15),
-            dt.datetime(2020, 1, 1, 11),
-        ),
+        ("t=2020-01-01T10:30:15:2020-01-01T11:00", dt.datetime(2020, 1, 1, 10, 30, 15), dt.datetime(2020, 1, 1, 11)),
     ],
 )
 def test_a_range_of_dates_is_read(text: str, low: dt.date, high: dt.date) -> None:
@@ -89,10 +83,7 @@ def test_a_range_of_dates_is_read(text: str, low: dt.date, high: dt.date) -> Non
     ("text", "message"),
     [
         ("day=2020-13-01:2026-01-01", "a bound of --range day is no date or time: 2020-13-01."),
-        (
-            "=2020-01-01:2026-01-01",
-            "--range '=2020-01-01:2026-01-01' does not have the form COLUMN=LOW:HIGH.",
-        ),
+        ("=2020-01-01:2026-01-01", "--range '=2020-01-01:2026-01-01' does not have the form COLUMN=LOW:HIGH."),
     ],
 )
 def test_what_is_no_range_of_dates_is_refused(text: str, message: str) -> None:

@@ -18,9 +18,7 @@ def read(kind: Amount | BudgetAmount | RangeOf | ValuesOf | ColumnNames, text: s
     return kind.convert(text, click.Option(["--it"]), None)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("0.1", (1, 10)), ("1/3", (1, 3)), ("1e-6", (1, 10**6)), ("3", (3, 1))]
-)
+@pytest.mark.parametrize(("text", "value"), [("0.1", (1, 10)), ("1/3", (1, 3)), ("1e-6", (1, 10**6)), ("3", (3, 1))])
 def test_an_amount_is_exact(text: str, value: tuple[int, int]) -> None:
     assert read(Amount(positive), text) == Fraction(*value)
 

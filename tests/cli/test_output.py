@@ -30,34 +30,17 @@ def test_json_says_what_it_was_given(value: object) -> None:
 @given(st.text(st.characters()))
 def test_json_is_safe_to_show(text: str) -> None:
     shown = output.json_text({"key": text})
-    assert not any(
-        ord(char) < 0x20 or 0x7F <= ord(char) <= 0x9F or 0xD800 <= ord(char) <= 0xDFFF for char in shown
-    )
+    assert not any(ord(char) < 0x20 or 0x7F <= ord(char) <= 0x9F or 0xD800 <= ord(char) <= 0xDFFF for char in shown)
     assert json.loads(shown) == {"key": text}
 
 
 def test_what_json_has_no_word_for_becomes_null_or_text() -> None:
-    value = {
-        "a": math.nan,
-        "b": -math.inf,
-        "c": dt.date(2026, 1, 2),
-        "d": Fraction(3),
-        "e": (Fraction(1, 4), None),
-    }
-    assert json.loads(output.json_text(value)) == {
-        "a": None,
-        "b": None,
-        "c": "2026-01-02",
-        "d": 3,
-        "e": [0.25, None],
-    }
+    value = {"a": math.nan, "b": -math.inf, "c": dt.date(2026, 1, 2), "d": Fraction(3), "e": (Fraction(1, 4), None)}
+    assert json.loads(output.json_text(value)) == {"a": None, "b": None, "c": "2026-01-02", "d": 3, "e": [0.25, None]}
 
 
 def test_csv_can_be_read_back(capsys: pytest.CaptureFixture[str]) -> None:
-    rows: list[list[object]] = [
-        ["a,b", 'say "hi"', "two\nlines", "\x1b[2J"],
-        ["naïve", None, 1.5, Decimal("2.50")],
-    ]
+    rows: list[list[object]] = [["a,b", 'say "hi"', "two\nlines", "\x1b[2J"], ["naïve", None, 1.5, Decimal("2.50")]]
     output.say_csv(["w", "x", "y", "z"], rows)
     read = list(csv.reader(io.StringIO(capsys.readouterr().out)))
     assert read == [["w", "x", "y", "z"], rows[0], ["naïve", "", "1.5", "2.50"]]

@@ -17,9 +17,7 @@ AGE = ("--range", "age=17:90")
 def test_a_wanted_error_stands_in_the_place_of_epsilon(call: Call) -> None:
     answer = json.loads(call(*COUNT, *AGE, "--error", "n=20", "--json").stdout)
     assert 19 < answer["errors"]["n"] <= 20
-    tighter = call(
-        *COUNT, *AGE, "--error", "n=20", "--error", "a=1%", "--assuming", "a=40", "--rows", "3000", "--json"
-    )
+    tighter = call(*COUNT, *AGE, "--error", "n=20", "--error", "a=1%", "--assuming", "a=40", "--rows", "3000", "--json")
     found = json.loads(tighter.stdout)
     assert found["errors"]["n"] <= 20
     assert found["errors"]["a"] <= 0.4
@@ -34,9 +32,7 @@ def test_a_wanted_error_stands_in_the_place_of_epsilon(call: Call) -> None:
 def test_a_plan_without_epsilon_and_error_says_what_it_needs(call: Call) -> None:
     result = call(*COUNT, *AGE)
     assert result.exit_code == 2
-    assert (
-        "A plan needs epsilon= (what may be spent) or error= (how exact the answer must be)." in result.stderr
-    )
+    assert "A plan needs epsilon= (what may be spent) or error= (how exact the answer must be)." in result.stderr
     wrong = call(*COUNT, *AGE, "--error", "20")
     assert wrong.exit_code == 2
     assert "--error '20' is not COLUMN=NUMBER." in wrong.stderr

@@ -50,9 +50,7 @@ def test_a_file_that_cannot_be_a_picture_is_refused_before_the_charge(
     ],
     ids=" ".join,
 )
-def test_nothing_that_the_question_uses_is_written_over(
-    samples: Path, call: Call, options: tuple[str, ...]
-) -> None:
+def test_nothing_that_the_question_uses_is_written_over(samples: Path, call: Call, options: tuple[str, ...]) -> None:
     (samples / "link.svg").symlink_to("kept.svg")
     (samples / "folder.svg").mkdir()
     before = (samples / "adult.parquet").read_bytes()
@@ -70,9 +68,7 @@ def test_a_ledger_is_not_drawn_over_itself(samples: Path, call: Call) -> None:
     assert call("budget", "kept.svg").exit_code == 0
 
 
-def test_without_the_extra_nothing_is_charged(
-    samples: Path, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_nothing_is_charged(samples: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     result = call(*ASKED, "--budget", "3", "--plot", "ages.png")
     assert (result.exit_code, "discreet[plots]" in result.stderr) == (2, True)

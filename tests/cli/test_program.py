@@ -87,9 +87,7 @@ def test_a_missing_bound_says_how_the_command_line_declares_it(
     assert "--range COLUMN=LOW:HIGH" in call("doctor").stderr
 
 
-@pytest.mark.parametrize(
-    "problem", [ValueError("salary 77516"), AssertionError("77516"), MemoryError("77516")]
-)
+@pytest.mark.parametrize("problem", [ValueError("salary 77516"), AssertionError("77516"), MemoryError("77516")])
 def test_an_unforeseen_failure_says_nothing_of_its_text(
     call: Call, failing: Callable[[BaseException], None], problem: Exception
 ) -> None:
@@ -103,9 +101,7 @@ def test_an_unforeseen_failure_says_nothing_of_its_text(
         assert "please report" in result.stderr
 
 
-def test_an_interrupt_says_where_a_charge_would_be(
-    call: Call, failing: Callable[[BaseException], None]
-) -> None:
+def test_an_interrupt_says_where_a_charge_would_be(call: Call, failing: Callable[[BaseException], None]) -> None:
     failing(KeyboardInterrupt())
     result = call("doctor")
     assert result.exit_code == 130
@@ -133,10 +129,7 @@ def test_an_error_cannot_move_the_cursor(call: Call, failing: Callable[[BaseExce
         (["sql", "a", "b", "--epsilon", "nan"], "--epsilon must be a number"),
         (["sql", "a", "b", "--epsilon", "1", "--delta", "1"], "--delta must lie in [0, 1)"),
         (["sql", "a", "b", "--epsilon", "1"], "either --unit COLUMN or --each-row"),
-        (
-            ["sql", "a", "b", "--epsilon", "1", "--each-row", "--unit", "u"],
-            "either --unit COLUMN or --each-row",
-        ),
+        (["sql", "a", "b", "--epsilon", "1", "--each-row", "--unit", "u"], "either --unit COLUMN or --each-row"),
         (["sql", "a", "b", "--epsilon", "1", "--each-row", "--max-rows", "1"], "do not go with --each-row"),
         (["sql", "a", "b", "--epsilon", "1", "--unit", "u"], "needs --max-groups and --max-rows"),
         (["sql", "a", "b", "--epsilon", "1", "--unit", "u", "--max-groups", "1"], "needs --max-rows"),
@@ -148,19 +141,11 @@ def test_an_error_cannot_move_the_cursor(call: Call, failing: Callable[[BaseExce
         (["sql", "a", "b", "--epsilon", "1", "--each-row", "--confidence", "nan"], "between 0 and 1"),
         (["plan", "a", "b", "--epsilon", "1", "--each-row", "--confidence", "0"], "between 0 and 1"),
         (["sql", "a", "b", "--epsilon", "1", "--each-row", "--budget-delta", "1e-6"], "needs --budget"),
-        (
-            ["sql", "a", "b", "--epsilon", "1", "--each-row", "--budget", "1,1e-6", "--budget-delta", "0"],
-            "given twice",
-        ),
-        (
-            ["sql", "a", "b", "--epsilon", "1", "--each-row", "--range", "x=0:1", "--values", "x=0,1"],
-            "declared twice",
-        ),
+        (["sql", "a", "b", "--epsilon", "1", "--each-row", "--budget", "1,1e-6", "--budget-delta", "0"], "given twice"),
+        (["sql", "a", "b", "--epsilon", "1", "--each-row", "--range", "x=0:1", "--values", "x=0,1"], "declared twice"),
     ],
 )
-def test_a_wrong_call_is_exit_code_2_with_a_sentence_and_a_hint(
-    call: Call, args: list[str], says: str
-) -> None:
+def test_a_wrong_call_is_exit_code_2_with_a_sentence_and_a_hint(call: Call, args: list[str], says: str) -> None:
     plain, as_json = call(*args), call(*args, "--json")
     assert plain.exit_code == as_json.exit_code == 2
     assert plain.stdout == as_json.stdout == ""

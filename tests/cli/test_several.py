@@ -51,19 +51,14 @@ def test_a_plan_of_several_tables_is_free(call: Call) -> None:
         (["--table", "=x.csv"], "--table '=x.csv' does not have the form NAME=SOURCE."),
         (["--table", "orders="], "--table 'orders=' does not have the form NAME=SOURCE."),
         (["--unit-path", "items"], "--unit-path 'items' does not have the form TABLE=PATH."),
-        (
-            ["--unit-path", "items=order_id -> orders.id"] * 2,
-            "says twice how the unit of table 'items' is found",
-        ),
+        (["--unit-path", "items=order_id -> orders.id"] * 2, "says twice how the unit of table 'items' is found"),
         (["--table", "customers=orders.csv"], "Table 'customers' is given twice."),
         (["--table", "Customers=orders.csv"], "Two tables have the same name."),
         (["--public", "cities"], "public= names the table 'cities', which is not connected."),
         (["--unit-path", "cities=id"], "tables= names the table 'cities', which is not connected."),
     ],
 )
-def test_what_is_said_of_tables_is_refused_with_an_example(
-    call: Call, options: list[str], words: str
-) -> None:
+def test_what_is_said_of_tables_is_refused_with_an_example(call: Call, options: list[str], words: str) -> None:
     done = call("sql", "customers.parquet", QUESTION, *UNIT, *PRICE, *options)
     assert done.exit_code == 2
     assert words in done.output and "Hint: " in done.output

@@ -20,16 +20,7 @@ from discreet.errors import BackendFailed
 from tests.cli.conftest import Call
 
 QUESTION = "SELECT sex, COUNT(*) AS n, AVG(age) AS age FROM adult GROUP BY sex"
-ASKED = [
-    "sql",
-    "adult.parquet",
-    QUESTION,
-    "--each-row",
-    "--range",
-    "age=17:90",
-    "--values",
-    "sex=Female,Male",
-]
+ASKED = ["sql", "adult.parquet", QUESTION, "--each-row", "--range", "age=17:90", "--values", "sex=Female,Male"]
 ASKED += ["--epsilon", "0.5"]
 EXACT = {"Female": (10_771, 36.858), "Male": (21_790, 39.434)}  # counted exactly, with DuckDB alone
 
@@ -61,9 +52,7 @@ def test_the_same_question_gets_the_same_answer_free_in_every_form(samples: Path
     again = json.loads(call(*ASKED, "--json").stdout)
     assert again["stored"]
     assert again["charged"] == {"epsilon": 0, "delta": 0}
-    assert [again[k] for k in ("rows", "intervals", "cost")] == [
-        first[k] for k in ("rows", "intervals", "cost")
-    ]
+    assert [again[k] for k in ("rows", "intervals", "cost")] == [first[k] for k in ("rows", "intervals", "cost")]
 
     as_csv = call(*ASKED, "--csv")
     rows = list(csv.DictReader(io.StringIO(as_csv.stdout)))
@@ -102,9 +91,7 @@ def test_the_explanation_comes_when_asked_for(samples: Path, call: Call) -> None
     assert "Together" not in call(*ASKED).stdout
 
 
-def test_a_csv_says_beside_it_how_many_values_their_margin_of_error_reaches(
-    samples: Path, call: Call
-) -> None:
+def test_a_csv_says_beside_it_how_many_values_their_margin_of_error_reaches(samples: Path, call: Call) -> None:
     sql = "SELECT sex, COUNT(*) AS n, LN(COUNT(*) - 1000000000) AS l FROM adult GROUP BY sex"
     done = call(*ASKED[:2], sql, *ASKED[3:], "--budget", "3", "--csv")
     said = "The margin of error is at least as large as the value in 2 of 2 rows of 'l'."
@@ -122,9 +109,7 @@ def test_many_rows_of_one_person_need_caps_and_report_truncation(samples: Path, 
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 2 + 5
     assert "have more than 10 rows in one group" in result.stderr
-    assert (
-        "Charged ε = 1, δ = 1e-07; left for 'patients' in discreet.ledger: ε = 2, δ = 9e-07." in result.stderr
-    )
+    assert "Charged ε = 1, δ = 1e-07; left for 'patients' in discreet.ledger: ε = 2, δ = 9e-07." in result.stderr
 
 
 def test_a_release_is_written_with_its_certificate_which_is_verified(samples: Path, call: Call) -> None:
@@ -133,19 +118,12 @@ def test_a_release_is_written_with_its_certificate_which_is_verified(samples: Pa
     assert (found.exit_code, found.stderr) == (0, ""), found.stdout
     lost = call(*ASKED, "--fresh", "--certificate", "nowhere/release.json")
     assert (lost.exit_code, "no such folder" in lost.stderr) == (2, True)
-    assert (
-        len(json.loads(call("budget", "discreet.ledger", "--json").stdout)["populations"][0]["questions"])
-        == 1
-    )
+    assert len(json.loads(call("budget", "discreet.ledger", "--json").stdout)["populations"][0]["questions"]) == 1
 
 
-def test_a_certificate_for_an_analyst_kept_apart_is_refused_before_the_charge(
-    samples: Path, call: Call
-) -> None:
+def test_a_certificate_for_an_analyst_kept_apart_is_refused_before_the_charge(samples: Path, call: Call) -> None:
     assert call("ledger", "open", "discreet.ledger", "adult", "3,1e-6", "--analysts", "apart").exit_code == 0
-    added = call(
-        *("ledger", "analyst", "discreet.ledger", "adult", "ana", "1,1e-7", "--by", "b", "--reason", "r")
-    )
+    added = call(*("ledger", "analyst", "discreet.ledger", "adult", "ana", "1,1e-7", "--by", "b", "--reason", "r"))
     assert added.exit_code == 0, added.stderr
     asked = call(*ASKED, "--analyst", "ana", "--certificate", "release.json")
     assert asked.exit_code != 0
@@ -168,31 +146,13 @@ def test_each_person_can_have_a_budget_of_their_own(samples: Path, call: Call) -
     assert "write --per-person 3, or --per-person 3,1e-6" in call(*asked, "--per-person", "1,").stderr
 
 
-def test_a_file_without_a_header_gets_its_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
-) -> None:
+def test_a_file_without_a_header_gets_its_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
     monkeypatch.chdir(tmp_path)
     Path("people.csv").write_text("".join(f"{i % 2}, {i % 90}, a\n" for i in range(400)))
     result = call(
-        *(
-            "sql",
-            "people.csv",
-            "SELECT kind, COUNT(*) AS n, SUM(age) AS s FROM people GROUP BY kind",
-            "--each-row",
-        ),
+        *("sql", "people.csv", "SELECT kind, COUNT(*) AS n, SUM(age) AS s FROM people GROUP BY kind", "--each-row"),
         *("--names", "kind,age,x", "--values", "kind=0,1", "--range", "age=0:100:integer", "--json"),
-        *(
-            "--epsilon",
-            "20",
-            "--budget",
-            "20",
-            "--population",
-            "us",
-            "--ledger",
-            "us.ledger",
-            "--version",
-            "1",
-        ),
+        *("--epsilon", "20", "--budget", "20", "--population", "us", "--ledger", "us.ledger", "--version", "1"),
     )
     answer = json.loads(result.stdout)
     assert [row[0] for row in answer["rows"]] == [0, 1]
@@ -288,9 +248,7 @@ def test_an_interrupt_after_the_charge_says_where_the_charge_is(
 ) -> None:
     def interrupted(*_: Any) -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        raise BackendFailed(
-            "The database failed."
-        )  # what a database says when it is interrupted in its own code
+        raise BackendFailed("The database failed.")  # what a database says when it is interrupted in its own code
 
     monkeypatch.setattr(ColumnUse, "draw", interrupted)
     before = signal.getsignal(signal.SIGINT)
@@ -315,10 +273,7 @@ def test_a_failure_of_the_database_is_not_taken_for_an_interrupt(
 
 @pytest.mark.parametrize(
     ("broken", "told"),
-    [
-        ("discreet.engine.cells.ColumnUse.draw", "InternalError"),
-        ("discreet.engine.questions._part", "UnexpectedError"),
-    ],
+    [("discreet.engine.cells.ColumnUse.draw", "InternalError"), ("discreet.engine.questions._part", "UnexpectedError")],
 )
 def test_an_unforeseen_failure_after_the_charge_says_nothing_of_the_data(
     broken: str, told: str, samples: Path, call: Call, monkeypatch: pytest.MonkeyPatch
@@ -337,9 +292,7 @@ def test_an_unforeseen_failure_after_the_charge_says_nothing_of_the_data(
 
 def test_a_real_process_answers_and_a_real_ctrl_c_stops_it(samples: Path) -> None:
     command = [sys.executable, "-c", "from discreet.cli import main; main()"]
-    done = subprocess.run(
-        [*command, *ASKED, "--budget", "3", "--json"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, *ASKED, "--budget", "3", "--json"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["cost"]["epsilon"] == 0.5
 
@@ -375,15 +328,9 @@ def test_rows_that_are_people_have_a_truncation_report(samples: Path, call: Call
     key, hours = answer["truncation"]
     assert (key["of"], key["bounds"], key["counted"]) == ("the key 'sex'", None, "rows")
     assert (hours["of"], hours["bounds"]) == ("'hours'", "[0, 60]")
-    assert list(key["shares"]) == ["undeclared", "null"] and list(hours["shares"]) == [
-        "below",
-        "above",
-        "null",
-    ]
+    assert list(key["shares"]) == ["undeclared", "null"] and list(hours["shares"]) == ["below", "above", "null"]
     above = hours["shares"]["above"]
-    assert (
-        0.03 < above["interval"][0] <= above["share"] <= above["interval"][1] < 0.04
-    )  # 1,113 of 32,561 rows
+    assert 0.03 < above["interval"][0] <= above["share"] <= above["interval"][1] < 0.04  # 1,113 of 32,561 rows
     assert any("Truncation bias of 'h' may exceed its margin of error" in note for note in answer["notes"])
     plan = ("plan", *asked[1:-2], "--truncation", "0.5")
     assert "truncation of 'hours': ± 6 rows at 95 %" in call(*plan).stdout
@@ -391,8 +338,6 @@ def test_rows_that_are_people_have_a_truncation_report(samples: Path, call: Call
     staged = [word for word in plan if word not in ("--range", "hours=0:60")] + ["--bounds", "values"]
     assert "truncation of 'hours': ± 7 rows at 95 % or less" in call(*staged).stdout
     assert json.loads(call(*staged, "--json").stdout)["truncation"]["the key 'sex'"] == "7 rows"
-    plain = call(
-        *asked[:2], "SELECT COUNT(*) AS n FROM adult", "--each-row", "--epsilon", "1", "--truncation", "0.5"
-    )
+    plain = call(*asked[:2], "SELECT COUNT(*) AS n FROM adult", "--each-row", "--epsilon", "1", "--truncation", "0.5")
     assert (plain.exit_code, "Nothing is cut off" in plain.stderr) == (2, True)
     assert "truncation" not in json.loads(call(*asked, "--json").stdout)

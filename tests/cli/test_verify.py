@@ -107,9 +107,7 @@ def test_the_registry_is_printed_when_the_release_is_verified(call: Call) -> Non
         ("long.json", b"9" * 5000),
     ],
 )
-def test_a_file_that_holds_no_certificate_is_a_wrong_request(
-    call: Call, name: str, content: bytes | None
-) -> None:
+def test_a_file_that_holds_no_certificate_is_a_wrong_request(call: Call, name: str, content: bytes | None) -> None:
     if content is not None:
         Path(name).write_bytes(content)
     result = call("verify", name)
@@ -135,9 +133,7 @@ def test_a_release_to_two_populations_says_what_each_paid(call: Call) -> None:
     assert (found.exit_code, found.stderr) == (0, "")
     first, second = found.stdout.splitlines()[-2:]
     assert first.startswith("Verified: the release cost each unit of 'patients' ε = ")
-    assert second == (
-        "Verified: the release cost each unit of 'doctors' ε = 1 (add-remove), charged by entry 6."
-    )
+    assert second == ("Verified: the release cost each unit of 'doctors' ε = 1 (add-remove), charged by entry 6.")
     assert "holds   charge: the ledger charged each population for this claim, together" in found.stdout
     entries = json.loads(call("verify", "both.json", "--registry").stdout)
     assert [entry["unit"]["protected_beside"] for entry in entries] == [["doctors"], ["patients"]]

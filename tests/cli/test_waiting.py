@@ -35,9 +35,7 @@ class Ticks(threading.Event):
         return self.left < 0
 
 
-def shown(
-    monkeypatch: pytest.MonkeyPatch, at: list[float], limit: float | None, what: str = "Auditing f"
-) -> str:
+def shown(monkeypatch: pytest.MonkeyPatch, at: list[float], limit: float | None, what: str = "Auditing f") -> str:
     monkeypatch.setattr(sys, "stderr", Terminal(True))
     monkeypatch.setattr("discreet.cli.waiting.time.monotonic", iter([0.0, *at]).__next__)
     room._show(what, limit, Ticks())
@@ -48,9 +46,7 @@ def shown(
 def test_a_bar_shows_the_part_of_the_limit_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = shown(monkeypatch, [5.0, 23.0], 20.0).split("\r")
     assert lines[1] == f"Auditing f [{'#' * 5}{'.' * 15}] 5 of about 20 s "
-    assert lines[2] == f"Auditing f [{'#' * 20}] 23 of about 20 s ", (
-        "a test may end some seconds after its limit"
-    )
+    assert lines[2] == f"Auditing f [{'#' * 20}] 23 of about 20 s ", "a test may end some seconds after its limit"
     assert lines[3] == "\x1b[K", "the line is taken away"
 
 
@@ -62,9 +58,7 @@ def test_without_a_limit_there_are_seconds_and_long_words_are_cut(monkeypatch: p
 
 
 @pytest.mark.parametrize(("terminal", "quiet"), [(False, False), (True, True)])
-def test_nothing_is_shown_where_no_one_looks(
-    monkeypatch: pytest.MonkeyPatch, terminal: bool, quiet: bool
-) -> None:
+def test_nothing_is_shown_where_no_one_looks(monkeypatch: pytest.MonkeyPatch, terminal: bool, quiet: bool) -> None:
     stderr = Terminal(terminal)
     monkeypatch.setattr(sys, "stderr", stderr)
     monkeypatch.setattr(room, "_show", lambda what, limit, done: stderr.write("shown"))

@@ -54,9 +54,7 @@ from tests.contracts.staged_audit import (
 from tests.plan.join_shapes import COLUMNS, FACTS, PUBLIC, SHAPES, Slip, World, unit
 
 
-def noise(
-    kind: Callable[..., Any], x: float, y: float, *, case: str, broken: str, **parameters: Any
-) -> AuditRow:
+def noise(kind: Callable[..., Any], x: float, y: float, *, case: str, broken: str, **parameters: Any) -> AuditRow:
     """A number plus noise at ε = 1; the twin has another ε and the same claim.
 
     Floats are released many at once, so that their number is the dimension for which their grid is made.
@@ -72,9 +70,7 @@ def noise(
 
     mechanism = kind(epsilon=1, **parameters)
     sound, twin = (sampled(law(e), x, y, mechanism.loss) for e in ("1", broken))
-    return AuditRow(
-        type(mechanism).__name__, case, sound, twin, f"ε = {broken} sold as 1", 40_000, 10_000_000
-    )
+    return AuditRow(type(mechanism).__name__, case, sound, twin, f"ε = {broken} sold as 1", 40_000, 10_000_000)
 
 
 def selection(kind: type[Exponential | PermuteAndFlip | NoisyMax], broken: Fraction) -> AuditRow:
@@ -83,9 +79,7 @@ def selection(kind: type[Exponential | PermuteAndFlip | NoisyMax], broken: Fract
 
     def law(epsilon: Fraction) -> Callable[..., object]:
         mechanism = kind(epsilon=epsilon)
-        return lambda utilities, n: np.array(
-            [mechanism.release(range(len(utilities)), utilities) for _ in range(n)]
-        )
+        return lambda utilities, n: np.array([mechanism.release(range(len(utilities)), utilities) for _ in range(n)])
 
     claim = kind(epsilon=1).loss
     sound, twin = (sampled(law(e), x, y, claim) for e in (Fraction(1), broken))
@@ -117,9 +111,7 @@ def counted_about_quantile(broken: Fraction) -> AuditRow:
 
     def law(epsilon: Fraction) -> Callable[..., object]:
         mechanism, rng = ExponentialQuantile(epsilon=epsilon), SystemEntropy()
-        return lambda rows, n: np.array(
-            [mechanism.choose([0], [0, rows], 1, rng).counts[0] for _ in range(n)]
-        )
+        return lambda rows, n: np.array([mechanism.choose([0], [0, rows], 1, rng).counts[0] for _ in range(n)])
 
     claim = Composed([(ApproximateEvent(COUNTED), 1)])
     sound, twin = (sampled(law(e), 5, 6, PrivacyLoss(claim)) for e in (Fraction(1), broken))
@@ -155,8 +147,7 @@ class LessNoise(Ours):
 def aggregate(of: str, query: str, worlds: Neighbours | None = None, ci: int = 20_000) -> AuditRow:
     """A whole question, asked of a few people and of one more, who has as many and as large values as can be."""
     sound, twin = (
-        sampled(_asking(kind(delta=0), query, worlds or WORLDS), 0, 1, Budget(epsilon=1))
-        for kind in (Ours, LessNoise)
+        sampled(_asking(kind(delta=0), query, worlds or WORLDS), 0, 1, Budget(epsilon=1)) for kind in (Ours, LessNoise)
     )
     return AuditRow(of, query, sound, twin, "¾ of the noise", ci, 100_000)
 
@@ -216,8 +207,7 @@ class Steeper(Ours):
 def by_rank(query: str, *, ci: int, long: int) -> AuditRow:
     """The leaves that a question names."""
     sound, twin = (
-        sampled(_nodes(kind(delta=0), query, AT_BOTH_ENDS), 0, 1, Budget(epsilon=1))
-        for kind in (Ours, Steeper)
+        sampled(_nodes(kind(delta=0), query, AT_BOTH_ENDS), 0, 1, Budget(epsilon=1)) for kind in (Ours, Steeper)
     )
     return AuditRow("Spread", query, sound, twin, "16 times the rate", ci, long)
 
@@ -238,9 +228,7 @@ def staged(sql: str, slip: Staging, **options: Any) -> AuditRow:
     return AuditRow(ENGINE, f"bounds={options['bounds']!r}: {sql}", kept, twin, power, 500, 20_000)
 
 
-def engine(
-    case: str, *, candidates: int = 8, ci: int = 6_000, long: int = 100_000, **settings: Any
-) -> AuditRow:
+def engine(case: str, *, candidates: int = 8, ci: int = 6_000, long: int = 100_000, **settings: Any) -> AuditRow:
     """Random questions about random tables; the twin has noise for half of what a unit can move."""
 
     def audited(ours: Ours) -> Audited:
@@ -330,17 +318,11 @@ def _shapes(pair: int) -> dict[str, tuple[list[Stock], list[Stock]]]:
     found = {}
     worlds = next(given.pair for given in those.values())
     settings: dict[str, Any] = {"unit": unit(), "columns": FACTS, "types": COLUMNS, "public": PUBLIC}
-    with (
-        Ours(**settings).open(_tables(worlds.first)) as first,
-        Ours(**settings).open(_tables(worlds.second)) as second,
-    ):
+    with Ours(**settings).open(_tables(worlds.first)) as first, Ours(**settings).open(_tables(worlds.second)) as second:
         for name, given in those.items():
             delta = GROUPED if "private groups" in name else 0
             one, two = Ours(delta=delta, **settings), Slipped(delta=delta, slip=given.slip, **settings)
-            found[name] = (
-                _stocks(one.bulk(first, second, given.sql)),
-                _stocks(two.bulk(first, second, given.sql)),
-            )
+            found[name] = (_stocks(one.bulk(first, second, given.sql)), _stocks(two.bulk(first, second, given.sql)))
     return found
 
 
@@ -359,15 +341,11 @@ WORLDS = Neighbours(
     "one unit more, with five rows at the top of every range",
 )
 
-ONE_ROW_MORE = Neighbours(
-    WORLDS.first, {"t": [*WORLDS.first["t"], PERSON]}, "one row more, in each of the ranges"
-)
+ONE_ROW_MORE = Neighbours(WORLDS.first, {"t": [*WORLDS.first["t"], PERSON]}, "one row more, in each of the ranges")
 
 APART = [PERSON | {UNIT: u, "v": v} for u, v in enumerate([0.0] * 20 + [5.0] * 2 + [10.0] * 20, start=2)]
 AT_BOTH_ENDS = Neighbours(
-    {"t": APART},
-    {"t": [*APART, *[PERSON] * 5]},
-    "one unit more, with five rows at the top, where half of all are",
+    {"t": APART}, {"t": [*APART, *[PERSON] * 5]}, "one unit more, with five rows at the top, where half of all are"
 )
 
 NEW_VALUES = Neighbours(

@@ -45,9 +45,7 @@ def placed_by_each_row(stages: PlanStages) -> PlanStages:
     """The places of all values of a person are counted, where those of the largest and the least should be."""
     look = stages.of_values
     assert look is not None and "max(v0) AS h0, min(v0) AS l0" in look.sql
-    counted = look.sql.replace("max(v0) AS h0, min(v0) AS l0", "v0 AS h0, v0 AS l0").replace(
-        " GROUP BY u\n", "\n"
-    )
+    counted = look.sql.replace("max(v0) AS h0, min(v0) AS l0", "v0 AS h0, v0 AS l0").replace(" GROUP BY u\n", "\n")
     return replace(stages, of_values=replace(look, sql=counted))
 
 
@@ -64,9 +62,7 @@ def asked(sql: str, slip: Staging, *, error: float, **options: Any) -> Callable[
     @cache
     def opened(side: int) -> tuple[Plan, Callable[[str], list[Any]], Callable[[Choice], Any]]:
         frame = pd.DataFrame((PEOPLE, MORE)[side], columns=["uid", "v"])
-        session = dp.connect(
-            {"t": frame}, budget=Budget(epsilon=10**6), population="p", ledger=":memory:", **options
-        )
+        session = dp.connect({"t": frame}, budget=Budget(epsilon=10**6), population="p", ledger=":memory:", **options)
         plan = session.plan(sql, epsilon=1, bounds=options["bounds"])
         plan = replace(plan, stages=slip(stages_of(plan)))
         read = cache(lambda text: session._desk.backend.rows(text, {}))
@@ -77,9 +73,7 @@ def asked(sql: str, slip: Staging, *, error: float, **options: Any) -> Callable[
         rng, found = SystemEntropy(), []
         for _ in range(n):
             choice = choose(plan, run, rng)
-            caps = (
-                [] if choice.caps is None else [choice.caps.groups, choice.caps.rows, *(choice.beyond or ())]
-            )
+            caps = [] if choice.caps is None else [choice.caps.groups, choice.caps.rows, *(choice.beyond or ())]
             ends = [float(end) for r in choice.ranges for end in (r.low, r.high)]
             outside = [float(n) for counts in choice.outside for n in counts]
             # one plan for caps and a range
@@ -88,6 +82,4 @@ def asked(sql: str, slip: Staging, *, error: float, **options: Any) -> Callable[
             found.append([*caps, *ends, *outside, *map(float, cells)])
         return np.array(found)
 
-    return lambda samples: distinguish(
-        draws, 0, 1, Budget(epsilon=1), samples=samples, error=error, probes=False
-    )
+    return lambda samples: distinguish(draws, 0, 1, Budget(epsilon=1), samples=samples, error=error, probes=False)

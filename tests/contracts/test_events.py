@@ -89,11 +89,7 @@ EXAMPLES: dict[str, list[Example]] = {
             ApproximateEvent(F(51, 100), F(1, 10**6)),
             lambda x: curves.approximate(F(1, 2), F(1, 10**6), x),
         ),
-        Example(
-            ApproximateEvent(F(1, 10)),
-            ApproximateEvent(F(1, 9)),
-            lambda x: curves.approximate(F(1, 10), F(0), x),
-        ),
+        Example(ApproximateEvent(F(1, 10)), ApproximateEvent(F(1, 9)), lambda x: curves.approximate(F(1, 10), F(0), x)),
     ],
     "zcdp": [Example(ZCDPEvent(F(1, 8)), ZCDPEvent(F(1, 7)), None)],
     "laplace": [Example(LaplaceEvent(F(1, 3)), LaplaceEvent(F(2, 5)), lambda x: curves.laplace(F(1, 3), x))],
@@ -104,16 +100,12 @@ EXAMPLES: dict[str, list[Example]] = {
             lambda x: curves.discrete_laplace(2, F(5), x),
         ),
         Example(
-            DiscreteLaplaceEvent(1, F(3)),
-            DiscreteLaplaceEvent(2, F(3)),
-            lambda x: curves.discrete_laplace(1, F(3), x),
+            DiscreteLaplaceEvent(1, F(3)), DiscreteLaplaceEvent(2, F(3)), lambda x: curves.discrete_laplace(1, F(3), x)
         ),
     ],
     "gaussian": [
         Example(GaussianEvent(F(1, 4)), GaussianEvent(F(2, 7)), lambda x: curves.gaussian(F(1, 4), x)),
-        Example(
-            GaussianEvent(F(1, 10**4)), GaussianEvent(F(1, 9999)), lambda x: curves.gaussian(F(1, 10**4), x)
-        ),
+        Example(GaussianEvent(F(1, 10**4)), GaussianEvent(F(1, 9999)), lambda x: curves.gaussian(F(1, 10**4), x)),
     ],
     "discrete-gaussian": [
         Example(
@@ -132,7 +124,7 @@ EXAMPLES: dict[str, list[Example]] = {
             RandomizedResponseEvent(F(1, 3), 4),
             RandomizedResponseEvent(F(2, 5), 4),
             lambda x: finite_curves.randomized_response(F(1, 3), 4, x),
-        ),
+        )
     ],
     "atoms": [
         Example(
@@ -148,10 +140,8 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "bounded-range": [
         Example(
-            BoundedRangeEvent(F(1, 3)),
-            BoundedRangeEvent(F(2, 5)),
-            lambda x: finite_curves.bounded_range(F(1, 3), x),
-        ),
+            BoundedRangeEvent(F(1, 3)), BoundedRangeEvent(F(2, 5)), lambda x: finite_curves.bounded_range(F(1, 3), x)
+        )
     ],
     "poisson": [
         Example(
@@ -170,63 +160,57 @@ EXAMPLES: dict[str, list[Example]] = {
             StaircaseEvent(F(1, 3), F(2, 5)),
             StaircaseEvent(F(2, 5), F(2, 5)),
             lambda x: staircase_curve(F(1, 3), F(2, 5), F(1), x),
-        ),
+        )
     ],
     "renyi": [
         Example(
             RenyiEvent((F(2), F(8), F(32)), (F(1, 50), F(2, 25), F(8, 25))),
             RenyiEvent((F(2), F(8), F(32)), (F(1, 40), F(1, 10), F(2, 5))),
             None,
-        ),
+        )
     ],
     "group": [
         Example(
             GroupEvent(ApproximateEvent(F(1, 9), F(1, 10**7)), 2),
             GroupEvent(ApproximateEvent(F(1, 9), F(1, 10**7)), 3),
             lambda x: group_curves.iterated(*response(F(1, 9), F(1, 10**7)), 2, power(x)),
-        ),
+        )
     ],
     "sampled-group": [
         Example(
             SampledGroupEvent(F(1, 4), F(1, 5), 2),
             SampledGroupEvent(F(1, 4), F(1, 5), 3),
             lambda x: max(group_curves.sampled(F(1, 4), F(1, 5), 2, x, removes) for removes in (True, False)),
-        ),
+        )
     ],
     "parallel": [
         Example(
             ParallelEvent((LaplaceEvent(F(1, 4)), GaussianEvent(F(1, 9)))),
             ParallelEvent((LaplaceEvent(F(1, 3)), GaussianEvent(F(1, 8)))),
             lambda x: max(curves.laplace(F(1, 4), x), curves.gaussian(F(1, 9), x)),
-        ),
+        )
     ],
     "fixed-size": [
         Example(
             FixedSizeEvent(GaussianEvent(F(1, 4)), 20, 100),
             FixedSizeEvent(GaussianEvent(F(1, 4)), 22, 100),
             lambda x: sampled_curve(F(1, 4), F(1, 5), x),
-        ),
+        )
     ],
     "either-order": [
         Example(
             EitherOrderEvent(AtomsEvent((F(3, 5), F(2, 5)), (F(1, 2), F(1, 2)))),
             EitherOrderEvent(AtomsEvent((F(13, 20), F(7, 20)), (F(1, 2), F(1, 2)))),
             lambda x: finite_curves.either((F(3, 5), F(2, 5)), (F(1, 2), F(1, 2)), x),
-        ),
+        )
     ],
     "shuffle": [Example(ShuffleEvent(F(2), 500), ShuffleEvent(F(2), 400), None)],
     "allocation": [Example(AllocationEvent(F(1), 10), AllocationEvent(F(1), 9), None)],
 }
 FLAT = [(tag, i) for tag, examples in EXAMPLES.items() for i in range(len(examples))]
-every = pytest.mark.parametrize(
-    "example", [EXAMPLES[t][i] for t, i in FLAT], ids=[f"{t}-{i}" for t, i in FLAT]
-)
-LAWFUL = [
-    (t, i) for t, i in FLAT if EXAMPLES[t][i].curve
-]  # the others are classes: tests/privacy/test_pairs.py
-lawful = pytest.mark.parametrize(
-    "example", [EXAMPLES[t][i] for t, i in LAWFUL], ids=[f"{t}-{i}" for t, i in LAWFUL]
-)
+every = pytest.mark.parametrize("example", [EXAMPLES[t][i] for t, i in FLAT], ids=[f"{t}-{i}" for t, i in FLAT])
+LAWFUL = [(t, i) for t, i in FLAT if EXAMPLES[t][i].curve]  # the others are classes: tests/privacy/test_pairs.py
+lawful = pytest.mark.parametrize("example", [EXAMPLES[t][i] for t, i in LAWFUL], ids=[f"{t}-{i}" for t, i in LAWFUL])
 
 
 def loss(event: Event, n: int = 1) -> PrivacyLoss:
@@ -266,12 +250,7 @@ def test_n_uses_cost_what_an_event_composed_n_times_costs(example: Example) -> N
 @pytest.mark.sampled(5)
 @every
 def test_less_noise_never_costs_less(example: Example) -> None:
-    for n, d, e in (
-        (1, F(1, 100), F(0)),
-        (1, F(1, 5000), F(1, 20)),
-        (5, F(1, 5000), F(1)),
-        (100, F(1, 100), F(0)),
-    ):
+    for n, d, e in ((1, F(1, 100), F(0)), (1, F(1, 5000), F(1, 20)), (5, F(1, 5000), F(1)), (100, F(1, 100), F(0))):
         cheap, dear = loss(example.event, n), loss(example.dearer, n)
         larger = dear.epsilon(d)
         assert cheap.epsilon(d) < larger or larger == 0

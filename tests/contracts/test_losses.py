@@ -102,9 +102,7 @@ def test_samples_of_all_or_nothing_are_no_samples() -> None:
     assert gaussian(1).poisson("1/3").poisson("1/4") == gaussian(1).poisson("1/12")
 
 
-@pytest.mark.parametrize(
-    "loss", [pure("0.2"), laplace(4), gaussian(2), zcdp("0.02"), gaussian(1).poisson("0.1")]
-)
+@pytest.mark.parametrize("loss", [pure("0.2"), laplace(4), gaussian(2), zcdp("0.02"), gaussian(1).poisson("0.1")])
 def test_a_larger_group_costs_more(loss: PrivacyLoss) -> None:
     assert loss.group(1) == loss
     costs = [loss.group(k).epsilon("1e-6") for k in (1, 2, 3, 5, 8)]
@@ -193,8 +191,7 @@ def test_uses_of_two_laws_lie_where_enumeration_says(a: int, b: int, n: int, sha
         with mpmath.workdps(60):
             alpha = mpmath.exp(curves.real(x))
             terms = (
-                comb(n, k)
-                * (curves.real(s**k * (1 - s) ** (n - k)) - alpha * curves.real(t**k * (1 - t) ** (n - k)))
+                comb(n, k) * (curves.real(s**k * (1 - s) ** (n - k)) - alpha * curves.real(t**k * (1 - t) ** (n - k)))
                 for k in range(n + 1)
             )
             return sum((max(term, mpmath.mpf(0)) for term in terms), mpmath.mpf(0))
@@ -205,9 +202,7 @@ def test_uses_of_two_laws_lie_where_enumeration_says(a: int, b: int, n: int, sha
 
 
 @settings(max_examples=10, deadline=None)
-@given(
-    st.sampled_from([F(1, 2), F(1), F(3)]), st.sampled_from([F(1, 100), F(1, 5), F(3, 4)]), st.integers(0, 15)
-)
+@given(st.sampled_from([F(1, 2), F(1), F(3)]), st.sampled_from([F(1, 100), F(1, 5), F(3, 4)]), st.integers(0, 15))
 def test_one_sampled_gaussian_use_lies_where_its_densities_say(noise: F, rate: F, tenths: int) -> None:
     x = F(tenths, 10)
     loss = gaussian(noise).poisson(rate)
@@ -268,13 +263,7 @@ def test_nothing_is_free_whatever_is_asked() -> None:
         assert nothing.hockey_stick(2) == 0
         assert nothing.failure == nothing.pure == nothing.rho == nothing.mu_squared == 0
         assert "ε ≤ 0 " in nothing.explain("1e-6")
-        assert (
-            nothing.group(3)
-            == nothing.poisson("0.5")
-            == nothing.fixed_size(1, 2)
-            == nothing.shuffle(9)
-            == nothing
-        )
+        assert nothing.group(3) == nothing.poisson("0.5") == nothing.fixed_size(1, 2) == nothing.shuffle(9) == nothing
 
 
 SLIPS: tuple[Any, ...] = (
@@ -284,19 +273,7 @@ SLIPS: tuple[Any, ...] = (
 NO_ORDERS: tuple[Any, ...] = tuple(x for x in SLIPS if not isinstance(x, str) or x != "inf")
 NUMBERS: tuple[Any, ...] = (*SLIPS, math.inf, np.array([0.5, 0.5]))
 COUNTS: tuple[Any, ...] = (*NUMBERS, 1.5, 2.0, "2", F(2))
-LISTS: tuple[Any, ...] = (
-    None,
-    1,
-    0.5,
-    "0.5",
-    [],
-    [math.nan],
-    [-1, 2],
-    [True, False],
-    ["x"],
-    [[0.5], [0.5]],
-    {},
-)
+LISTS: tuple[Any, ...] = (None, 1, 0.5, "0.5", [], [math.nan], [-1, 2], [True, False], ["x"], [[0.5], [0.5]], {})
 RATES: tuple[Any, ...] = (*NUMBERS, 1.0000001, 2)
 Maker = Callable[[Any], object]
 
@@ -371,9 +348,7 @@ def test_what_is_no_parameter_is_refused_by_its_name(name: str, make: Maker, bad
 
 
 @pytest.mark.parametrize("loss", ASKED)
-@pytest.mark.parametrize(
-    ("name", "ask", "bad"), QUESTIONS, ids=[f"{i}-{q[0]}" for i, q in enumerate(QUESTIONS)]
-)
+@pytest.mark.parametrize(("name", "ask", "bad"), QUESTIONS, ids=[f"{i}-{q[0]}" for i, q in enumerate(QUESTIONS)])
 def test_what_is_no_question_is_refused_by_its_name(
     loss: str, name: str, ask: Callable[[PrivacyLoss], Maker], bad: tuple[Any, ...]
 ) -> None:
@@ -391,13 +366,7 @@ def test_what_is_no_loss_is_not_added() -> None:
 
 
 def test_a_delta_of_nothing_or_nearly_so_is_refused_where_no_epsilon_is_known() -> None:
-    for loss in (
-        gaussian(1),
-        gaussian(1) * 3 + pure(1),
-        zcdp("0.1"),
-        gaussian(1).poisson("0.1") * 5,
-        renyi([2], [1]),
-    ):
+    for loss in (gaussian(1), gaussian(1) * 3 + pure(1), zcdp("0.1"), gaussian(1).poisson("0.1") * 5, renyi([2], [1])):
         for delta in (0, "1e-300", 5e-324, "1e-390"):
             with pytest.raises(InvalidParameter, match=r"no (pure )?ε"):
                 loss.epsilon(delta)
@@ -426,16 +395,8 @@ def test_a_use_that_only_fails_composes() -> None:
     assert F(lower) <= truth <= F(upper) <= F(3, 1000)
 
 
-@pytest.mark.parametrize(
-    "loss", [pure("1e390"), zcdp("1e300"), gaussian("1e-320"), laplace("1e-320"), gdp("1e390")]
-)
+@pytest.mark.parametrize("loss", [pure("1e390"), zcdp("1e300"), gaussian("1e-320"), laplace("1e-320"), gdp("1e390")])
 def test_a_loss_beyond_all_floats_is_refused_and_not_answered_by_infinity(loss: PrivacyLoss) -> None:
-    for ask in (
-        loss.zcdp,
-        loss.gdp,
-        lambda: loss.epsilon("1e-6"),
-        lambda: loss.delta(1),
-        lambda: loss.rdp(2),
-    ):
+    for ask in (loss.zcdp, loss.gdp, lambda: loss.epsilon("1e-6"), lambda: loss.delta(1), lambda: loss.rdp(2)):
         with pytest.raises(InvalidParameter, match="range of floats"):
             ask()

@@ -70,17 +70,8 @@ def normal_cdf(m: Mechanism, x: NDArray[np.float64], stretch: float) -> NDArray[
 N = 20_000  # numbers in the float arrays
 ROWS = [
     Row(Laplace, lambda e: Laplace(epsilon=e), "laplace", True, laplace_pmf, None),
-    Row(
-        Laplace, lambda e: Laplace(epsilon=e, sensitivity=3, dimension=N), "laplace", True, None, laplace_cdf
-    ),
-    Row(
-        Geometric,
-        lambda e: Geometric(epsilon=e, sensitivity=2),
-        "geometric-mechanism",
-        True,
-        laplace_pmf,
-        None,
-    ),
+    Row(Laplace, lambda e: Laplace(epsilon=e, sensitivity=3, dimension=N), "laplace", True, None, laplace_cdf),
+    Row(Geometric, lambda e: Geometric(epsilon=e, sensitivity=2), "geometric-mechanism", True, laplace_pmf, None),
     Row(Geometric, lambda e: Geometric(epsilon=e, dimension=1), "geometric-mechanism", True),
     Row(Gaussian, lambda e: Gaussian(epsilon=e, delta=DELTA), "gaussian", False, rounded_pmf, None),
     Row(
@@ -91,20 +82,8 @@ ROWS = [
         None,
         normal_cdf,
     ),
-    Row(
-        Gaussian,
-        lambda e: Gaussian(epsilon=e, delta=DELTA, calibration="classical"),
-        "gaussian",
-        False,
-        rounded_pmf,
-    ),
-    Row(
-        DiscreteGaussian,
-        lambda e: DiscreteGaussian(epsilon=e, delta=DELTA),
-        "discrete-gaussian",
-        False,
-        discrete_pmf,
-    ),
+    Row(Gaussian, lambda e: Gaussian(epsilon=e, delta=DELTA, calibration="classical"), "gaussian", False, rounded_pmf),
+    Row(DiscreteGaussian, lambda e: DiscreteGaussian(epsilon=e, delta=DELTA), "discrete-gaussian", False, discrete_pmf),
     Row(
         DiscreteGaussian,
         lambda e: DiscreteGaussian(epsilon=e, delta=DELTA, sensitivity=3, dimension=N),
@@ -120,14 +99,7 @@ ROWS = [
         normal_cdf,
     ),
     Row(Threshold, lambda e: Threshold(e, DELTA, 3), "threshold", False, sized=False, tight=False),
-    Row(
-        Threshold,
-        lambda e: Threshold(e, DELTA, 2, relation="replace"),
-        "threshold",
-        False,
-        sized=False,
-        tight=False,
-    ),
+    Row(Threshold, lambda e: Threshold(e, DELTA, 2, relation="replace"), "threshold", False, sized=False, tight=False),
     Row(Exponential, lambda e: Exponential(epsilon=e), "exponential", True),
     Row(ExponentialQuantile, lambda e: ExponentialQuantile(epsilon=e), "exponential-quantile", True),
     Row(

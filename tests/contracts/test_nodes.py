@@ -226,14 +226,7 @@ def is_never_below(row: Row) -> None:
     assert lowest == -np.inf or all(x >= lowest for x in values(row.truth))
 
 
-CONTRACT = (
-    says_the_truth,
-    widens,
-    names_what_it_reads,
-    keeps_its_parts,
-    errors_are_those_of_intervals,
-    is_never_below,
-)
+CONTRACT = (says_the_truth, widens, names_what_it_reads, keeps_its_parts, errors_are_those_of_intervals, is_never_below)
 
 
 @pytest.mark.parametrize("law", CONTRACT)

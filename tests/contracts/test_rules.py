@@ -36,14 +36,7 @@ from tests.plan.rules.cases import FOLDER, Case, cases, errors
 from tests.reference.expression import Row
 from tests.reference.values import Kind
 
-SCHEMA = {
-    "uid": Kind.INT,
-    "x": Kind.INT,
-    "v": Kind.INT,
-    "region": Kind.TEXT,
-    "day": Kind.INT,
-    "code": Kind.INT,
-}
+SCHEMA = {"uid": Kind.INT, "x": Kind.INT, "v": Kind.INT, "region": Kind.TEXT, "day": Kind.INT, "code": Kind.INT}
 APPLIES = [(rule, case) for rule in RULES for case in cases(rule, "applies")]
 IDS = [f"{rule.name} {case.ask!s:.40}" for rule, case in APPLIES]
 
@@ -194,7 +187,4 @@ def test_a_batch_that_no_rule_improves_is_verified_too() -> None:
     before = case.plan(COMMON)
     (payer,) = before.payers
     check(claim_of_all(before.measurements, payer.events, payer.guarantee))
-    assert (payer.guarantee.epsilon, [m.epsilon for m in before.measurements]) == (
-        Fraction(1),
-        [Fraction(1, 2)] * 2,
-    )
+    assert (payer.guarantee.epsilon, [m.epsilon for m in before.measurements]) == (Fraction(1), [Fraction(1, 2)] * 2)

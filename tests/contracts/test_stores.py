@@ -82,12 +82,7 @@ def test_a_transaction_returns_what_its_work_returns(store: Store) -> None:
 
 
 def test_rows_come_back_as_they_were_and_in_order(store: Store) -> None:
-    given = [
-        row(1, "größe", "account", ""),
-        row(2, "客户", key="🙂"),
-        row(3, "quote\"'; DROP TABLE entry --"),
-        row(4),
-    ]
+    given = [row(1, "größe", "account", ""), row(2, "客户", key="🙂"), row(3, "quote\"'; DROP TABLE entry --"), row(4)]
     fill(store, *given)
 
     def look(now: Transaction) -> None:
@@ -141,9 +136,7 @@ def test_what_is_asked_for_again_and_again_is_never_what_it_was_before(store: St
 
     store.write(begin)
 
-    def work(
-        now: Transaction,
-    ) -> None:  # the same in each transaction, so that a store may ask for it beforehand
+    def work(now: Transaction) -> None:  # the same in each transaction, so that a store may ask for it beforehand
         last = now.last()
         assert last is not None
         assert now.row(last.seq) == last

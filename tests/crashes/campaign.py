@@ -123,9 +123,7 @@ def _errors(step: Step, good: Path, copy: Path, rng: random.Random) -> Iterator[
             seen: list[Change] = []
             hit = False
 
-            def decide(
-                change: Change, seen: list[Change] = seen, place: int = place, fate: Fate = fate
-            ) -> Fate:
+            def decide(change: Change, seen: list[Change] = seen, place: int = place, fate: Fate = fate) -> Fate:
                 seen.append(change)
                 return fate if len(seen) == place + 1 and _can(change, fate) else Fate.MADE
 
@@ -146,9 +144,7 @@ def _can(change: Change, fate: Fate) -> bool:
     return True
 
 
-def _power_cuts(
-    step: Step, good: Path, copy: Path, rng: random.Random
-) -> Iterator[tuple[str, str, list[str]]]:
+def _power_cuts(step: Step, good: Path, copy: Path, rng: random.Random) -> Iterator[tuple[str, str, list[str]]]:
     """The power is cut after each change; what had been said by then must hold."""
     before, (record, told, said_at) = spending(good / NAME), _recorded(step, good, copy)
     for cut in range(len(record.changes) + 1):
@@ -202,9 +198,7 @@ MEANS = tuple(_WAYS)
 """kill -9 before each change, an I/O error at each, a power cut after each, and a sync that the disk only pretends."""
 
 
-def _run(
-    step: Step, folder: Path, decide: Callable[[Change], Fate], hear: Callable[[], None] | None = None
-) -> End:
+def _run(step: Step, folder: Path, decide: Callable[[Change], Fate], hear: Callable[[], None] | None = None) -> End:
     return run(lambda tell: _quietly(step, folder, tell), folder, decide, hear)
 
 

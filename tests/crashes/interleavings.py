@@ -234,11 +234,7 @@ HALF = Fraction(1, 2)
 SCENARIOS: dict[str, tuple[Budget, tuple[Client, ...], int]] = {
     "two ask the same": (Budget(2), (asks("a", HALF), asks("a", HALF)), 1),
     "two ask, one can pay": (Budget("0.7"), (asks("a", HALF), asks("b", HALF)), 1),
-    "one asks twice beside another": (
-        Budget(2),
-        (twice(asks("a", HALF)), asks("a", HALF)),
-        1,
-    ),
+    "one asks twice beside another": (Budget(2), (twice(asks("a", HALF)), asks("a", HALF)), 1),
     "three ask, two can pay": (Budget(1), (asks("a", HALF), asks("b", HALF), asks("a", HALF)), 0),
 }
 """Name → the budget, the clients, and how many of them may die."""

@@ -123,9 +123,7 @@ class _Done:
         of_folder = change.path == self._folder
         kinds = _OF_NAMES if of_folder else _OF_DATA
         self._sure |= {
-            i
-            for i in range(place)
-            if self._changes[i].call in kinds and (of_folder or self._files[i] == number)
+            i for i in range(place) if self._changes[i].call in kinds and (of_folder or self._files[i] == number)
         }
 
     def _name(self, path: str) -> str:

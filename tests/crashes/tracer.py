@@ -32,14 +32,7 @@ _OF_FILE = {1: "write", 18: "pwrite", 74: "fsync", 75: "fdatasync", 77: "truncat
 _OF_NAME = {82: "rename", 86: "link", 87: "unlink"}
 _AT_NAME = {263: "unlink", 264: "rename", 265: "link", 316: "rename"}
 _OPEN, _OPEN_AT = 2, 257
-_UNFORESEEN = {
-    20: "writev",
-    296: "pwritev",
-    328: "pwritev2",
-    326: "copy_file_range",
-    40: "sendfile",
-    85: "creat",
-}
+_UNFORESEEN = {20: "writev", 296: "pwritev", 328: "pwritev2", 326: "copy_file_range", 40: "sendfile", 85: "creat"}
 
 
 class Fate(Enum):
@@ -96,10 +89,7 @@ def can_trace() -> bool:
 
 
 def run(
-    work: Callable[[int], None],
-    folder: Path,
-    decide: Callable[[Change], Fate],
-    hear: Callable[[], None] | None = None,
+    work: Callable[[int], None], folder: Path, decide: Callable[[Change], Fate], hear: Callable[[], None] | None = None
 ) -> End:
     """Run work in a forked child, asking what becomes of each change that it is about to make in a folder.
 
@@ -203,9 +193,7 @@ class _Tracer:
         if call in _OF_FILE:
             return self._of_file(_OF_FILE[call], self._open_path(r[_RDI]))
         if call in _OF_NAME:
-            return self._of_names(
-                _OF_NAME[call], self._name(_HERE, r[_RDI]), lambda: self._name(_HERE, r[_RSI])
-            )
+            return self._of_names(_OF_NAME[call], self._name(_HERE, r[_RDI]), lambda: self._name(_HERE, r[_RSI]))
         if call in _AT_NAME:
             name = self._name(_signed(r[_RDI]), r[_RSI])
             return self._of_names(_AT_NAME[call], name, lambda: self._name(_signed(r[_RDX]), r[_R10]))
@@ -219,9 +207,7 @@ class _Tracer:
                 return Change("create", path)
             return Change("truncate", path) if flags & os.O_TRUNC else None
         if call in _UNFORESEEN and (self._open_path(r[_RDI]) or "").startswith(self._folder):
-            raise InternalError(
-                f"the system call {_UNFORESEEN[call]} changed a watched file in an unforeseen way."
-            )
+            raise InternalError(f"the system call {_UNFORESEEN[call]} changed a watched file in an unforeseen way.")
         return None
 
     def _of_file(self, call: str, path: str | None) -> Change | None:

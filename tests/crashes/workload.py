@@ -71,9 +71,7 @@ class Told:
         """What was said; the last line may have been cut off."""
         whole = said[: said.rfind(b"\n") + 1]
         rows = [json.loads(line) for line in whole.splitlines()]
-        return [
-            Told(head, population, Fraction(spent), answered) for head, population, spent, answered in rows
-        ]
+        return [Told(head, population, Fraction(spent), answered) for head, population, spent, answered in rows]
 
 
 def charge_of(epsilon: Fraction) -> Charge:

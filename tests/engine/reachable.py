@@ -18,8 +18,6 @@ def reachable(error: BaseException) -> tuple[list[BaseException], list[FrameType
         mine = [frame for frame, _ in traceback.walk_tb(one.__traceback__) if frame not in running]
         held = [value for frame in mine for value in frame.f_locals.values()]
         near = [one.__cause__, one.__context__, *held]
-        errors += [
-            e for e in near if isinstance(e, BaseException) and not any(e is known for known in errors)
-        ]
+        errors += [e for e in near if isinstance(e, BaseException) and not any(e is known for known in errors)]
         frames += mine
     return errors, frames

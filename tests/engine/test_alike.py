@@ -53,9 +53,7 @@ def test_public_tables_are_not_compared(told: Any, tmp_path: Path) -> None:
     assert told("wards", tables["wards"]) == ""
 
 
-def test_two_populations_are_told_of_a_third(
-    told: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_populations_are_told_of_a_third(told: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told("visits", population="everybody")
     frame = VISITS.rename(columns={"ward": "doctor"})
     assert told("other", frame) == ""

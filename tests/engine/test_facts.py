@@ -110,17 +110,13 @@ def test_the_digest_of_a_public_table_follows_its_cells_and_not_their_order() ->
     swapped = frame.assign(people=list(reversed(frame["people"])))  # the same values in every column
     twice = pd.concat([frame, frame.head(1)])
     shifted = pd.DataFrame({"city": ["b2", "a", None], "people": [0, 10, 30]})
-    others = [
-        digest(f) for f in (swapped, twice, frame.head(2), shifted, frame.rename(columns={"city": "town"}))
-    ]
+    others = [digest(f) for f in (swapped, twice, frame.head(2), shifted, frame.rename(columns={"city": "town"}))]
     assert len({base, *others}) == 6
 
 
 def test_a_public_table_with_a_column_of_the_units_name_is_refused_in_any_case() -> None:
     for name in ("customer_id", "Customer_ID"):
-        with pytest.raises(
-            InvalidParameter, match="has a column of the unit's name, 'customer_id', and it is named"
-        ):
+        with pytest.raises(InvalidParameter, match="has a column of the unit's name, 'customer_id', and it is named"):
             facts(pd.DataFrame({name: [1], "x": [2]}))
     renamed = shop_unit({**WAYS, "orders": "customer_id"}, column="who")  # the way round
     assert facts(pd.DataFrame({"customer_id": [1]}), unit=renamed) == {"customer_id": dp.Values(1)}

@@ -109,9 +109,7 @@ def eventless(plan: Plan) -> Plan:
 
 def quieter(plan: Plan) -> Plan:
     a = plan.query.allocation
-    noises = tuple(
-        DiscreteLaplaceNoise(z.scale / 10) for z in a.noises if isinstance(z, DiscreteLaplaceNoise)
-    )
+    noises = tuple(DiscreteLaplaceNoise(z.scale / 10) for z in a.noises if isinstance(z, DiscreteLaplaceNoise))
     return replace(plan, measurements=(replace(plan.query, allocation=replace(a, noises=noises)),))
 
 

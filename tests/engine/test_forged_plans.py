@@ -19,9 +19,7 @@ from discreet.plan.plan import Plan
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
 
-FRAME = pd.DataFrame(
-    {"uid": [1, 2, 3, 4], "doctor": [1, 1, 2, 2], "x": [1, 2, 3, 4], "g": ["a", "b", "a", "b"]}
-)
+FRAME = pd.DataFrame({"uid": [1, 2, 3, 4], "doctor": [1, 1, 2, 2], "x": [1, 2, 3, 4], "g": ["a", "b", "a", "b"]})
 FACTS: dict[str, Any] = {"x": dp.Range(0, 10), "g": dp.Values("a", "b")}
 COUNT = "SELECT COUNT(*) AS n FROM t"
 UNIT = dp.PrivacyUnit("uid", max_groups=1, max_rows=2)
@@ -44,15 +42,10 @@ def both() -> Session:
 
 
 def spent(session: Session) -> list[int]:
-    return [
-        len([e for e in a.history() if type(e.content).__name__ == "Charged"])
-        for a in session.accounts.values()
-    ]
+    return [len([e for e in a.history() if type(e.content).__name__ == "Charged"]) for a in session.accounts.values()]
 
 
-def refused(
-    session: Session, plan: Plan, monkeypatch: pytest.MonkeyPatch, own: type[Questions] = Own
-) -> None:
+def refused(session: Session, plan: Plan, monkeypatch: pytest.MonkeyPatch, own: type[Questions] = Own) -> None:
     read: list[str] = []
     backend = type(session._desk.backend)
     monkeypatch.setattr(backend, "rows", lambda self, text, *rest: read.append(text))
@@ -80,8 +73,7 @@ def test_a_plan_of_one_unit_that_two_populations_pay_for(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "payers",
-    [lambda p: replace(p, events=Composed()), lambda p: replace(p, guarantee=Approximate(Fraction(1, 99)))],
+    "payers", [lambda p: replace(p, events=Composed()), lambda p: replace(p, guarantee=Approximate(Fraction(1, 99)))]
 )
 def test_one_payer_who_pays_less(payers: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     session = one()
@@ -92,9 +84,7 @@ def test_one_payer_who_pays_less(payers: Callable[[Any], Any], monkeypatch: pyte
 def test_noise_for_another_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     session = one()
     plan, other = session.plan(COUNT, epsilon=1), session.plan(COUNT, epsilon=9)
-    query = replace(
-        plan.query, allocation=replace(plan.query.allocation, noises=other.query.allocation.noises)
-    )
+    query = replace(plan.query, allocation=replace(plan.query.allocation, noises=other.query.allocation.noises))
     refused(session, replace(plan, measurements=(query,)), monkeypatch)
 
 

@@ -38,9 +38,7 @@ class Told(PlannedUse):
         return self.work(private)
 
 
-def meter(
-    *uses: PlannedUse, read: Callable[[str, bool], list[tuple[Any, ...]]] = lambda text, keyed: ROWS
-) -> Meter:
+def meter(*uses: PlannedUse, read: Callable[[str, bool], list[tuple[Any, ...]]] = lambda text, keyed: ROWS) -> Meter:
     return Meter(uses, read, SystemEntropy())
 
 

@@ -75,13 +75,7 @@ class Counts(PersonRecipe):
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         rows = person_rows("SELECT age FROM t", tables)
         found = person_part(
-            "below",
-            rows,
-            width=1,
-            norms=Sensitivity(1, 1),
-            times=self.times,
-            law=self.law,
-            sampling=self.sampling,
+            "below", rows, width=1, norms=Sensitivity(1, 1), times=self.times, law=self.law, sampling=self.sampling
         )
         return plan_recipe([found], delta=self.delta)
 
@@ -240,14 +234,7 @@ def test_the_end_of_a_sparse_vector_is_a_result() -> None:
 
     law = AboveOrBelow(SparseVector(epsilon=100, threshold=100, cutoff=2))
     with session() as s, s.open(Large(law=law, times=10**6), trusted_code=True) as run:
-        assert [run.ask(age) for age in (5, 60, 5, 70, 80, 5)] == [
-            [False],
-            [True],
-            [False],
-            [True],
-            [None],
-            [None],
-        ]
+        assert [run.ask(age) for age in (5, 60, 5, 70, 80, 5)] == [[False], [True], [False], [True], [None], [None]]
         assert s.spent.epsilon("1e-6") == pytest.approx(100)
         assert run.is_open
 

@@ -161,9 +161,7 @@ def test_a_part_beyond_the_norms_counts_nothing() -> None:
 
         def each(self, people: PeopleRows, of: str, args: Any) -> Any:
             parts = np.ones((people.size, 4), np.int64)
-            parts[0] = [[9, 0, 0, 0], [3, 3, 3, 0], [3, 3, 0, 0], [-(2**63), 2**62, 2**63 - 1, 1]][
-                args["step"]
-            ]
+            parts[0] = [[9, 0, 0, 0], [3, 3, 3, 0], [3, 3, 0, 0], [-(2**63), 2**62, 2**63 - 1, 1]][args["step"]]
             return parts
 
     norms = Sensitivity(4, 3, l1=5, l2_squared=10)
@@ -276,9 +274,7 @@ def test_rows_are_the_persons_own_in_one_order() -> None:
         """Keeps what it was handed, as no recipe may."""
 
         def each(self, people: PeopleRows, of: str, args: Any) -> Any:
-            seen.append(
-                (people.matrix.copy(), people.person.copy(), people.real("x"), people.summed(people.matrix))
-            )
+            seen.append((people.matrix.copy(), people.person.copy(), people.real("x"), people.summed(people.matrix)))
             assert not people.matrix.flags.writeable
             return np.ones((people.size, 2), np.int64)
 
@@ -309,9 +305,7 @@ def test_each_row_may_be_a_unit() -> None:
     assert first(Drawn(), unit=dp.PrivacyUnit.row()) == [3 * PEOPLE] * 2
 
 
-@pytest.mark.parametrize(
-    "sampling", [PoissonSampling(Fraction(1, 3)), OneOfSteps(4), FixedSizeSampling(100, PEOPLE)]
-)
+@pytest.mark.parametrize("sampling", [PoissonSampling(Fraction(1, 3)), OneOfSteps(4), FixedSizeSampling(100, PEOPLE)])
 def test_samples_are_of_people(sampling: Any) -> None:
     unit = dp.PrivacyUnit("who", max_groups=2, max_rows=2)
     relation = sampling.relation.value
@@ -332,10 +326,7 @@ def test_a_sample_is_refused_for_another_relation_and_for_shared_noise() -> None
     tree = RunningTotals(BinaryTree(epsilon=1, steps=4, sensitivity=3))
     for recipe, word in (
         (Drawn(law=gaussian, sampling=FixedSizeSampling(10, PEOPLE)), "replace"),
-        (
-            Drawn(law=tree, width=1, norms=Sensitivity(1, 3), sampling=PoissonSampling(Fraction(1, 2))),
-            "shares noise",
-        ),
+        (Drawn(law=tree, width=1, norms=Sensitivity(1, 3), sampling=PoissonSampling(Fraction(1, 2))), "shares noise"),
         (Drawn(sampling=PoissonSampling(Fraction(1, 2))), "one use"),
         (Drawn(law=gaussian, times=3, sampling=OneOfSteps(2)), "whole passes"),
     ):
@@ -358,9 +349,7 @@ def test_a_sparse_vector_is_charged_once_and_ends_as_a_result() -> None:
         assert [x for (x,) in rows] == [False, True, False, True, None, None]
         assert s.spent.epsilon("1e-6") == pytest.approx(100)
         with pytest.raises(BudgetExceeded):
-            s.perform(
-                replace(recipe, law=AboveOrBelow(SparseVector(epsilon=5000, threshold=1))), trusted_code=True
-            )
+            s.perform(replace(recipe, law=AboveOrBelow(SparseVector(epsilon=5000, threshold=1))), trusted_code=True)
 
 
 def test_a_person_counts_in_so_many_steps_of_a_tree() -> None:

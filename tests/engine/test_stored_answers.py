@@ -22,9 +22,7 @@ ASKED: dict[str, Callable[[Session], Any]] = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_an_answer_that_another_version_stored_is_refused(
-    asked: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_another_version_stored_is_refused(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pd.DataFrame({"uid": [1, 2, 3], "x": [0.0, 1.0, 2.0]})
     unit, facts = dp.PrivacyUnit("uid", max_groups=1, max_rows=2), {"x": dp.Range(0, 4)}
     with dp.connect(frame, unit=unit, columns=facts, budget=dp.Budget(9), ledger=":memory:") as session:

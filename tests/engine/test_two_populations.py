@@ -34,16 +34,9 @@ from discreet.plan.plan import Plan
 from tests.engine.reachable import reachable
 from tests.written import written
 
-UNITS = {
-    "patients": dp.PrivacyUnit("patient", max_rows=2),
-    "doctors": dp.PrivacyUnit("doctor", max_rows=3),
-}
+UNITS = {"patients": dp.PrivacyUnit("patient", max_rows=2), "doctors": dp.PrivacyUnit("doctor", max_rows=3)}
 BUDGET = {"patients": dp.Budget(3), "doctors": dp.Budget(2)}
-FACTS: dict[str, Any] = {
-    "cost": dp.Range(-4, 8),
-    "ward": dp.Values("a", "b"),
-    "days": dp.Range(0, 5, integer=True),
-}
+FACTS: dict[str, Any] = {"cost": dp.Range(-4, 8), "ward": dp.Values("a", "b"), "days": dp.Range(0, 5, integer=True)}
 COUNT = "SELECT COUNT(*) AS n FROM visits"
 
 
@@ -111,11 +104,7 @@ def test_the_numbers_are_the_largest_totals_within_the_caps(seed: int) -> None:
     with both({"visits": rows}, budget={"patients": dp.Budget(1e9), "doctors": dp.Budget(1e9)}) as session:
         plan = session.plan(ASKED, epsilon=20)
         found = dict(
-            zip(
-                [str(m.identity[0]) for m in plan.query.question.measures],
-                exact(session, ASKED),
-                strict=False,
-            )
+            zip([str(m.identity[0]) for m in plan.query.question.measures], exact(session, ASKED), strict=False)
         )
         steps = [m.step for m in plan.query.question.measures]
         numbers = exact(session, ASKED)
@@ -132,8 +121,7 @@ def test_the_numbers_are_the_largest_totals_within_the_caps(seed: int) -> None:
             "['rows']": best(here, cost * 0 + 1, (2, 3)),
             "['units']": best(here, cost * 0 + 1, (1, 3)),
             "['total', days": best(here, days, (10, 15)),
-            "['total', cost": best(here, cost.clip(lower=0), (16, 24))
-            - best(here, (-cost).clip(lower=0), (8, 12)),
+            "['total', cost": best(here, cost.clip(lower=0), (16, 24)) - best(here, (-cost).clip(lower=0), (8, 12)),
         }
         for name, value in wanted.items():
             key = next(k for k in measured if _is(k, name))
@@ -219,9 +207,7 @@ def test_each_may_be_allowed_its_own(session: Session) -> None:
 def test_a_release_is_shown_with_both_prices_and_is_explained(session: Session) -> None:
     release = session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=0.5)
     assert "charged ε = 0.333333 of 'patients', ε = 0.5 of 'doctors'" in str(release)
-    assert "answered again" in str(
-        session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=0.5)
-    )
+    assert "answered again" in str(session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=0.5))
     assert [r[0] for r in release.rows] == ["a", "b"]
     assert release.nonnegative().rows[0][1] >= 0
     assert release.nonnegative().nonnegative().charges == release.charges
@@ -230,12 +216,7 @@ def test_a_release_is_shown_with_both_prices_and_is_explained(session: Session) 
     assert set(release.costs) == {"patients", "doctors"}
     low, high = release.interval("n")[0]
     assert low < release.rows[0][1] < high
-    for holder, name in (
-        (release, "cost"),
-        (release, "charged"),
-        (release.plan, "cost"),
-        (release.plan, "charge"),
-    ):
+    for holder, name in ((release, "cost"), (release, "charged"), (release.plan, "cost"), (release.plan, "charge")):
         with pytest.raises(InvalidParameter) as refused:
             getattr(holder, name)
         assert refused.value.hint
@@ -334,9 +315,7 @@ def test_a_failure_shows_no_frame_with_what_was_read(
 
 def test_many_threads_that_ask_the_same_pay_once(session: Session) -> None:
     found: list[list[tuple[Any, ...]]] = []
-    asking = [
-        threading.Thread(target=lambda: found.append(session.sql(COUNT, epsilon=0.5).rows)) for _ in range(6)
-    ]
+    asking = [threading.Thread(target=lambda: found.append(session.sql(COUNT, epsilon=0.5).rows)) for _ in range(6)]
     for thread in asking:
         thread.start()
     for thread in asking:
@@ -355,9 +334,7 @@ def test_neither_population_can_be_left_out_later(tmp_path: Path) -> None:
         with pytest.raises(InvalidParameter, match=r"fixed with its first charged query: .* and, as"):
             dp.connect(table, unit=unit, population=population, ledger=place)
     with pytest.raises(InvalidParameter, match="fixed with"):
-        dp.connect(
-            {**table, "staff": visits()}, unit=patient, public=["visits"], population="patients", ledger=place
-        )
+        dp.connect({**table, "staff": visits()}, unit=patient, public=["visits"], population="patients", ledger=place)
     with pytest.raises(InvalidParameter, match="fixed with"):  # another name for the other
         both(
             place=place,
@@ -372,13 +349,9 @@ def test_neither_population_can_be_left_out_later(tmp_path: Path) -> None:
 def test_a_table_that_was_one_populations_is_not_made_two(tmp_path: Path) -> None:
     place = tmp_path / "l"
     unit = dp.PrivacyUnit("patient", max_groups=1, max_rows=2)
-    alone = dp.connect(
-        {"visits": visits()}, unit=unit, population="patients", budget=dp.Budget(3), ledger=place
-    )
+    alone = dp.connect({"visits": visits()}, unit=unit, population="patients", budget=dp.Budget(3), ledger=place)
     written(alone).close()
-    with pytest.raises(
-        InvalidParameter, match="fixed with its first charged query: the column 'patient', not"
-    ):
+    with pytest.raises(InvalidParameter, match="fixed with its first charged query: the column 'patient', not"):
         both(place=place)
 
 
@@ -425,13 +398,7 @@ def test_an_empty_table_has_zeros() -> None:
 
 def test_several_groups_have_flows_of_their_own() -> None:
     rows = pd.DataFrame(
-        {
-            "patient": [1, 1, 1, 1],
-            "doctor": "x",
-            "cost": 1.0,
-            "days": [1, 1, 1, 2],
-            "ward": ["a", "a", "a", "b"],
-        }
+        {"patient": [1, 1, 1, 1], "doctor": "x", "cost": 1.0, "days": [1, 1, 1, 2], "ward": ["a", "a", "a", "b"]}
     )
     with both({"visits": rows}) as session:
         assert exact(session, "SELECT ward, days, COUNT(*) FROM visits GROUP BY ward, days") == [
@@ -480,9 +447,7 @@ def test_accounts_that_promise_more_are_refused(tmp_path: Path) -> None:
                 account.cap_analyst("ann", dp.Budget("1/2"), by="owner", reason="new")
         with pytest.raises(InvalidParameter, match=r"own budget|kept apart"):
             both(
-                place=place,
-                budget={"patients": dp.Budget(1)},
-                analyst={"doctors": "ann"} if name == "apart" else None,
+                place=place, budget={"patients": dp.Budget(1)}, analyst={"doctors": "ann"} if name == "apart" else None
             )
 
 
@@ -519,11 +484,7 @@ def test_relations_and_filters_are_each_accounts_own(tmp_path: Path) -> None:
         (
             {
                 "units": UNITS
-                | {
-                    "doctors": dp.PrivacyUnit(
-                        "doctor", max_rows=1, tables={"visits": "ward -> visits.doctor"}
-                    )
-                }
+                | {"doctors": dp.PrivacyUnit("doctor", max_rows=1, tables={"visits": "ward -> visits.doctor"})}
             },
             "foreign key",
         ),
@@ -609,8 +570,6 @@ def test_ids_that_are_no_number_are_one_unit_as_they_are_to_the_database() -> No
     with both() as session:
         plan = session.plan(COUNT, epsilon=1)
     rows = [(float("nan"), f"d{i}", 1) for i in range(50)] + [(1.0, "x", 1), (1, "y", 1)]
-    assert exact_flows(plan, lambda _: rows) == [
-        [2 + 2]
-    ]  # of each patient as many rows as the cap lets count
+    assert exact_flows(plan, lambda _: rows) == [[2 + 2]]  # of each patient as many rows as the cap lets count
     named = [(row[1], row[0], 1) for row in rows[:50]]
     assert exact_flows(plan, lambda _: named) == [[3]]

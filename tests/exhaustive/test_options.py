@@ -111,11 +111,7 @@ def completed(case: Case) -> Case:
     """The case with what its options need of others, unless it says these itself."""
     if case["filter"] == "gdp" and case["noise"] is None:
         case["noise"] = "gaussian"
-    if (
-        case["query"] == "undeclared range"
-        and case["how"] != "batch"
-        and not (case["bounds"] or case["chosen"])
-    ):
+    if case["query"] == "undeclared range" and case["how"] != "batch" and not (case["bounds"] or case["chosen"]):
         case["bounds"] = "values"
     return case
 
@@ -155,10 +151,7 @@ def connect(case: Case, ledger: str) -> Session:
             pytest.skip("connect_both has no such option")
         units = {"people": dp.PrivacyUnit("id", max_rows=3), "doctors": dp.PrivacyUnit("doctor", max_rows=30)}
         return dp.connect_both({"t": FRAME}, units=units, budget=dict.fromkeys(units, BUDGET), **terms)
-    tables: dict[str, Any] = {
-        "t": FRAME.drop(columns="id") if case["units"] == "linked" else FRAME,
-        "p": PUBLIC,
-    }
+    tables: dict[str, Any] = {"t": FRAME.drop(columns="id") if case["units"] == "linked" else FRAME, "p": PUBLIC}
     if case["units"] == "linked":
         tables["t"]["stay"] = range(180)
         tables["stays"] = pd.DataFrame({"stay": range(180), "id": FRAME["id"]})
@@ -200,18 +193,9 @@ def entries(session: Session) -> list[str]:
 def show(release: Release, case: Case) -> list[Any]:
     """Everything that can be had of a release."""
     shown: list[Any] = [release.rows, [release.interval(c) for c in release.columns], list(release.notes)]
-    shown += [
-        [release.interval(c, Fraction(1, 2)) for c in release.columns],
-        release.explain(),
-        release.citations(),
-    ]
+    shown += [[release.interval(c, Fraction(1, 2)) for c in release.columns], release.explain(), release.citations()]
     shown += [[release.uncertain(c) for c in release.columns], as_table(release), csv_of(release, 0.9)]
-    shown += [
-        release._repr_html_(),
-        release.nonnegative().rows,
-        repr(release.to_arrow()),
-        repr(release.to_pandas()),
-    ]
+    shown += [release._repr_html_(), release.nonnegative().rows, repr(release.to_arrow()), repr(release.to_pandas())]
     if case["how"] != "batch":
         shown.append(release.truncation)
     return [repr(each) for each in shown]
@@ -232,9 +216,7 @@ def check_case(case: Case, place: str) -> None:
     except DiscreetError:
         if is_there(place):
             with Ledger.existing(place) as book:
-                assert "charge" not in {
-                    row.kind for row in book._log.read(lambda v: v.rows(after=0, limit=99))
-                }
+                assert "charge" not in {row.kind for row in book._log.read(lambda v: v.rows(after=0, limit=99))}
         return
     with session:
         before = entries(session)
@@ -277,11 +259,7 @@ def test_a_refusal_after_the_charge_is_told(at: str, tmp_path: Path, monkeypatch
     def refuse(*_: object, **__: object) -> Any:
         raise InvalidParameter("this could have been said before.")
 
-    where = {
-        "measured": (Meter, "draw"),
-        "shown": (Release, "citations"),
-        "stored": (Account, "found"),
-    }[at]
+    where = {"measured": (Meter, "draw"), "shown": (Release, "citations"), "stored": (Account, "found")}[at]
     monkeypatch.setattr(*where, refuse if at != "stored" else lambda self, question: None)
     with pytest.raises((AssertionError, InvalidParameter)):
         check_case(CASES[0], str(tmp_path / "p.ledger"))

@@ -167,9 +167,7 @@ def test_fixed_size_samples_are_hypergeometric() -> None:
     small = databases("ab", 2, relation="replace")
     tell = Mechanism({x: {x.counts[0]: 1} for x in small})
     law = tell.fixed_size(2, 5).law(Database("ab", (3, 2)))
-    assert {k: law[k] for k in range(3)} == {
-        k: F(math.comb(3, k) * math.comb(2, 2 - k), 10) for k in range(3)
-    }
+    assert {k: law[k] for k in range(3)} == {k: F(math.comb(3, k) * math.comb(2, 2 - k), 10) for k in range(3)}
 
 
 def test_a_mechanism_of_a_question() -> None:
@@ -193,9 +191,7 @@ def test_repeating_a_local_answer_every_day_gives_it_away() -> None:
     day = randomized_response(["no", "yes"], epsilon=1)
     week = day
     for _ in range(6):
-        week = (week & day).post(
-            lambda o: (o[0] if isinstance(o[0], int) else int(o[0] == "yes")) + int(o[1] == "yes")
-        )
+        week = (week & day).post(lambda o: (o[0] if isinstance(o[0], int) else int(o[0] == "yes")) + int(o[1] == "yes"))
     assert week.epsilon() == pytest.approx(7, abs=1e-12)
     assert float(week.posterior(7)["yes"]) == pytest.approx(1 / (1 + math.exp(-7)))
 
@@ -237,9 +233,7 @@ def test_what_has_no_inputs_or_is_no_mechanism_is_refused() -> None:
 
 def test_a_groups_mechanism_is_not_composed_with_one_whose_steps_are_longer() -> None:
     line = Mechanism([["1/2", "1/2"]] * 5, neighbours=[(i, i + 1) for i in range(4)])
-    long = Mechanism(
-        [["1/2", "1/2"]] * 5, neighbours=[(i, j) for i in range(5) for j in range(i) if i - j < 3]
-    )
+    long = Mechanism([["1/2", "1/2"]] * 5, neighbours=[(i, j) for i in range(5) for j in range(i) if i - j < 3])
     assert set(line.group(2).pairs) == set(long.pairs)
     for first, second in ((line.group(2), long), (long, line.group(2))):
         with pytest.raises(InvalidParameter, match="steps"):

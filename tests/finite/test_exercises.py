@@ -44,9 +44,7 @@ def test_no_deterministic_algorithm_is_private_unless_it_is_constant(relation: s
 
 @pytest.mark.parametrize("people", [1, 3, 10])
 def test_uniform_noise_leaves_one_eleventh_with_a_witness(people: int) -> None:
-    M = Mechanism(
-        lambda n: {n + k: F(1, 11) for k in range(-5, 6)}, inputs=range(people + 1), neighbours=near
-    )
+    M = Mechanism(lambda n: {n + k: F(1, 11) for k in range(-5, 6)}, inputs=range(people + 1), neighbours=near)
     assert M.failure == F(1, 11)
     # the notes' witness: all zeros never give 6, one 1 gives it with chance 1/11
     assert M.law(0).get(6, 0) == 0
@@ -93,9 +91,7 @@ def test_the_laplace_tail_and_variance() -> None:
                 )
                 < 1e-20
             )
-            second = 2 * mpmath.quad(
-                lambda y, b=b: y * y * mpmath.exp(-y / b) / (2 * b), [0, b, 10 * b, mpmath.inf]
-            )
+            second = 2 * mpmath.quad(lambda y, b=b: y * y * mpmath.exp(-y / b) / (2 * b), [0, b, 10 * b, mpmath.inf])
             assert abs(second - 2 * b * b) < 1e-12
     m = dp.mechanisms.Laplace(epsilon="0.1")
     assert abs(m.error(confidence=0.95) - 10 * math.log(20)) <= 1
@@ -162,12 +158,7 @@ def test_group_privacy_has_the_notes_bound_for_any_finite_mechanism() -> None:
 
 
 def test_k_anonymous_tables_fall_to_their_three_attacks() -> None:
-    table = [
-        ("130**", "2*", "heart"),
-        ("130**", "2*", "viral"),
-        ("130**", "3*", "cancer"),
-        ("130**", "3*", "cancer"),
-    ]
+    table = [("130**", "2*", "heart"), ("130**", "2*", "viral"), ("130**", "3*", "cancer"), ("130**", "3*", "cancer")]
     groups = Counter(row[:2] for row in table)
     assert min(groups.values()) == 2  # 2-anonymous
 
@@ -226,9 +217,7 @@ def test_the_largest_value_and_a_gradient() -> None:
         return sum(max(-most, min(most, (2 * u - v) * u)) for u, v in rows)
 
     for most, (relation, factor) in itertools.product((1, 2), (("replace", 2), ("add-remove", 1))):
-        found = sensitivity(
-            lambda rows, c=most: gradient(rows, c), universe=records, size=2, relation=relation
-        )
+        found = sensitivity(lambda rows, c=most: gradient(rows, c), universe=records, size=2, relation=relation)
         assert found <= factor * most
         assert found == factor or most == 2  # reached where both ends are clipped
     assert sensitivity(lambda rows: gradient(rows, 10**6), universe=records, size=2) == 6
@@ -262,9 +251,7 @@ def test_the_unnormalised_exponential_density_is_no_law() -> None:
     with pytest.raises(dp.errors.InvalidParameter, match=r"under 0 must sum to 1; the sum is off by 2\.1695"):
         Mechanism(weights)
     # normalising costs a second Δ: with exp(εu/Δ) it would be up to 2ε
-    bold = dp.finite.exponential(
-        lambda x, o: x if o else -x, inputs=[0, 1], outputs=[0, 1], epsilon=2, sensitivity=1
-    )
+    bold = dp.finite.exponential(lambda x, o: x if o else -x, inputs=[0, 1], outputs=[0, 1], epsilon=2, sensitivity=1)
     assert 1 < bold.epsilon() <= 2
 
 

@@ -23,9 +23,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "loss must be a function": lambda v: M.expected(v),
     "prior must be several values": lambda v: M.posterior(0, prior=v),
     "priors must be a mapping": lambda v: M.mixture(v),
-    "utility must be a function": lambda v: finite.exponential(
-        v, inputs=[0], outputs=[0], epsilon=1, sensitivity=1
-    ),
+    "utility must be a function": lambda v: finite.exponential(v, inputs=[0], outputs=[0], epsilon=1, sensitivity=1),
     "outputs must be several values": lambda v: finite.exponential(
         lambda x, o: 0, inputs=[0], outputs=v, epsilon=1, sensitivity=1
     ),
@@ -74,6 +72,4 @@ def test_the_geometric_mechanism_for_a_hundred_people_is_shown_at_once() -> None
     mechanism = finite.geometric(100, epsilon=1)
     start = time.process_time()
     assert math.isclose(mechanism.epsilon(), 1, rel_tol=1e-9)
-    assert (
-        time.process_time() - start < 0.5
-    )  # it takes some 40 ms; without reduced ratios, more than a second
+    assert time.process_time() - start < 0.5  # it takes some 40 ms; without reduced ratios, more than a second

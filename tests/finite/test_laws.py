@@ -43,9 +43,7 @@ def test_randomized_response_has_its_law_and_its_epsilon(k: int, epsilon: Any) -
 
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [("0.5", 1), (1, 2), (3, 1), ("0.01", 3)])
-def test_the_geometric_matrix_has_the_formula_and_the_tails_of_the_mechanism(
-    epsilon: Any, sensitivity: int
-) -> None:
+def test_the_geometric_matrix_has_the_formula_and_the_tails_of_the_mechanism(epsilon: Any, sensitivity: int) -> None:
     n = 7
     M = geometric(n, epsilon=epsilon, sensitivity=sensitivity)
     a = math.exp(-float(epsilon) / sensitivity)
@@ -76,9 +74,7 @@ def test_the_exponential_matrix_is_near_its_formula_and_keeps_epsilon_exactly(ep
             weights = [mpmath.exp(e * mp(utility(x, o)) * 3 / 2) for o in range(4)]
             for o, p in M.law(x).items():
                 truth = weights[int(str(o))] / sum(weights)
-                assert (
-                    abs(mp(p) / truth - 1) < 2e-10
-                )  # ε is lowered by 2⁻³⁸, times a spread of up to 15/2 · ε
+                assert abs(mp(p) / truth - 1) < 2e-10  # ε is lowered by 2⁻³⁸, times a spread of up to 15/2 · ε
         ratio = M.ratio()
         assert ratio is not None
         assert mp(ratio) <= mpmath.exp(e)
@@ -97,9 +93,7 @@ def test_a_sensitivity_that_is_too_small_is_found_out() -> None:
 
 def test_inputs_that_are_databases_are_handed_over_as_records() -> None:
     world = databases("ab", 2, relation="replace")
-    M = exponential(
-        lambda r, o: r.count(o), inputs=world, outputs="ab", epsilon=1, sensitivity=1, neighbours="replace"
-    )
+    M = exponential(lambda r, o: r.count(o), inputs=world, outputs="ab", epsilon=1, sensitivity=1, neighbours="replace")
     assert M.epsilon() <= 1
     assert M.chance(world[0], ["a"]) > F(1, 2)
 

@@ -38,9 +38,7 @@ def events(m: int) -> list[tuple[int, ...]]:
 def brute_delta(table: list[list[Fraction]], grown: Fraction) -> Fraction:
     """The largest P(E) − a Q(E) over all ordered pairs of rows and all events."""
     return max(
-        sum((p[k] - grown * q[k] for k in e), F(0))
-        for p, q in itertools.permutations(table, 2)
-        for e in events(len(p))
+        sum((p[k] - grown * q[k] for k in e), F(0)) for p, q in itertools.permutations(table, 2) for e in events(len(p))
     )
 
 
@@ -201,9 +199,7 @@ def test_neighbours_may_be_a_relation_pairs_or_a_function() -> None:
     world = databases("ab", 2)
     law = {x: {x.size: 1} for x in world}
     by_name = Mechanism(law, neighbours="add-remove")
-    by_hand = Mechanism(
-        law, neighbours=lambda x, y: abs(len(x) - len(y)) == 1 and not set(x) & set(y) - set(x + y)
-    )
+    by_hand = Mechanism(law, neighbours=lambda x, y: abs(len(x) - len(y)) == 1 and not set(x) & set(y) - set(x + y))
     assert set(by_name.pairs) == set(Mechanism(law, neighbours=dp.finite.neighbours("ab", 2)).pairs)
     assert by_hand.pairs
     assert by_name.failure == 1
@@ -226,9 +222,7 @@ def test_a_function_that_is_true_in_one_order_only_still_says_who_is_a_neighbour
         ([Database("ab", [1, 0]), Database("ab", [1, 0])], "given twice"),
     ],
 )
-def test_a_relation_is_refused_where_counts_alone_would_decide_it_wrongly(
-    inputs: list[Database], message: str
-) -> None:
+def test_a_relation_is_refused_where_counts_alone_would_decide_it_wrongly(inputs: list[Database], message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         Mechanism([[1, 0], [0, 1]], inputs=inputs, neighbours="add-remove")
 
@@ -287,10 +281,7 @@ def test_two_that_say_the_same_are_equal() -> None:
         (lambda: Mechanism([]), "no inputs"),
         (lambda: Mechanism({}), "no inputs"),
         (lambda: Mechanism({0: 5}), "must be a row of probabilities"),
-        (
-            lambda: Mechanism(np.ma.masked_array([[0.5, 0.5]], mask=[[False, True]])),
-            "must be a number, not NoneType",
-        ),
+        (lambda: Mechanism(np.ma.masked_array([[0.5, 0.5]], mask=[[False, True]])), "must be a number, not NoneType"),
         (lambda: Mechanism(7), "must be a mapping, a function or rows"),
         (lambda: Mechanism({0: [1]}, inputs=[0]), "already"),
         (lambda: Mechanism(lambda x: {x: 1}), "needs inputs="),

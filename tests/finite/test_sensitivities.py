@@ -83,9 +83,7 @@ def test_means_and_deviations_on_the_unit_interval(n: int) -> None:
 
 
 def test_values_of_all_kinds_are_read() -> None:
-    one = sensitivity(
-        lambda r: [[len(r), 0], [0, Decimal("0.1")]], universe="ab", size=2, relation="add-remove"
-    )
+    one = sensitivity(lambda r: [[len(r), 0], [0, Decimal("0.1")]], universe="ab", size=2, relation="add-remove")
     assert one == 1
     assert one.exact
     array = sensitivity(lambda r: np.bincount(r, minlength=3), universe=range(3), size=2)
@@ -104,10 +102,7 @@ def test_floats_and_roots_are_never_less_than_the_change() -> None:
     assert root * root < 2 * (1 + F(1, 2**58))
     assert not root.exact
     assert root.squared == 2
-    assert (
-        sensitivity(lambda r: [3 * len(r), 4 * len(r)], universe="a", size=2, relation="add-remove", norm=2)
-        == 5
-    )
+    assert sensitivity(lambda r: [3 * len(r), 4 * len(r)], universe="a", size=2, relation="add-remove", norm=2) == 5
 
 
 def _edges(kinds: int, size: int) -> list[tuple[Database, Database]]:
@@ -120,9 +115,7 @@ def test_it_is_used_as_a_number() -> None:
     assert third + third == F(2, 3)
     assert third < 1
     assert hash(third) == hash(F(1, 3))
-    assert dp.mechanisms.Laplace(epsilon=1, sensitivity=third).sensitivity == F(
-        1, 3
-    )  # not 0.3333333333333333
+    assert dp.mechanisms.Laplace(epsilon=1, sensitivity=third).sensitivity == F(1, 3)  # not 0.3333333333333333
     for again in (copy.deepcopy(third), copy.copy(third), pickle.loads(pickle.dumps(third))):
         assert (again, again.pair, again.exact) == (third, third.pair, third.exact)
     assert str(third) == "1/3, between (0, 0, 0) and (0, 0, 1)"
@@ -193,33 +186,21 @@ def test_no_neighbours_is_no_change() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: sensitivity(sum, universe=range(100), size=10),
-            "about 10\\^15 pairs of neighbours|pairs of neighb",
-        ),
+        (lambda: sensitivity(sum, universe=range(100), size=10), "about 10\\^15 pairs of neighbours|pairs of neighb"),
         (lambda: sensitivity(sum, universe=range(3), size=2, norm=3), "norm must be 1, 2 or math.inf, not 3"),
         (lambda: sensitivity(sum, universe=range(3), size=2, norm=True), "norm must be"),
         (lambda: sensitivity(7, universe=range(3), size=2), "f must be a function"),  # type: ignore[arg-type]
-        (
-            lambda: sensitivity(lambda r: math.nan, universe=range(3), size=2),
-            r"f gave nan for the database \(0, 0\)",
-        ),
+        (lambda: sensitivity(lambda r: math.nan, universe=range(3), size=2), r"f gave nan for the database \(0, 0\)"),
         (lambda: sensitivity(lambda r: math.inf, universe=range(3), size=2), "must be finite"),
         (lambda: sensitivity(str, universe=range(3), size=2), "must give numbers, not str"),
         (lambda: sensitivity(lambda r: r[: r[0]], universe=range(3), size=2), "numbers for one database"),
-        (
-            lambda: sensitivity(median, universe=range(3), size=2, relation="add-remove"),
-            "failed on the database",
-        ),
+        (lambda: sensitivity(median, universe=range(3), size=2, relation="add-remove"), "failed on the database"),
         (lambda: local_sensitivity(sum, [0, 7], universe=range(3)), "7 is no element"),
         (lambda: local_sensitivity(sum, [0, 1], universe=range(3), size=1), "x has 2 records"),
         (lambda: smooth_sensitivity(sum, [0], 0, universe=range(3)), "beta must be above 0"),
         (lambda: smooth_sensitivity(sum, [0], 10**6, universe=range(3)), "beta must be at most 1000"),
         (lambda: smooth_sensitivity(sum, 5, 1, universe=range(3)), "records must be several values"),  # type: ignore[arg-type]
-        (
-            lambda: smooth_sensitivity(sum, [0], 1, universe=range(3), relation="add-remove"),
-            "size= is needed",
-        ),
+        (lambda: smooth_sensitivity(sum, [0], 1, universe=range(3), relation="add-remove"), "size= is needed"),
         (lambda: smooth_sensitivity(sum, [0] * 50, 1, universe=range(30)), "pairs of neighbours"),
     ],
 )

@@ -51,9 +51,7 @@ def test_the_best_guess_of_one_of_k_values_is_randomised_response(k: int, epsilo
 @pytest.mark.parametrize("n", [2, 5, 8])
 @pytest.mark.parametrize("epsilon", ["0.3", 1, 2])
 @pytest.mark.parametrize("loss", LOSSES)
-def test_the_geometric_mechanism_remapped_is_optimal_for_every_reader(
-    n: int, epsilon: Any, loss: str
-) -> None:
+def test_the_geometric_mechanism_remapped_is_optimal_for_every_reader(n: int, epsilon: Any, loss: str) -> None:
     """Ghosh, Roughgarden, Sundararajan 2009, Theorem 3.1: as fractions where a corner was recovered."""
     noisy = geometric(n, epsilon=epsilon)
     for prior in priors(n).values():
@@ -126,9 +124,7 @@ def test_rounded_rows_are_repaired_by_mixing() -> None:
     assert not keeps(rows, edges, grown)
     fixed = mixed_in(rows, edges, grown)
     assert keeps(fixed, edges, grown)
-    assert all(
-        abs(a - b) < F(3, 1000) for p, q in zip(rows, fixed, strict=True) for a, b in zip(p, q, strict=True)
-    )
+    assert all(abs(a - b) < F(3, 1000) for p, q in zip(rows, fixed, strict=True) for a, b in zip(p, q, strict=True))
     unused = mixed_in([[F(2, 3), F(1, 3), F(0)], [F(1, 4), F(3, 4), F(0)]], edges, grown)
     assert keeps(unused, edges, grown)
     assert [row[2] for row in unused] == [0, 0]
@@ -166,10 +162,7 @@ def test_databases_and_other_outputs() -> None:
         ({"epsilon": math.nan}, "finite number"),
         ({"inputs": []}, "inputs has no elements"),
         ({"outputs": []}, "outputs has no elements"),
-        (
-            {"inputs": range(101)},
-            "101 inputs with 101 outputs are 10,201 unknown probabilities; at most 10,000",
-        ),
+        ({"inputs": range(101)}, "101 inputs with 101 outputs are 10,201 unknown probabilities; at most 10,000"),
         ({"inputs": range(100)}, "4,950 pairs of neighbours with 100 outputs are 990,000 constraints"),
         ({"inputs": [0, 0], "neighbours": near}, "an element twice"),
         ({"prior": [1]}, "1 probabilities for 3 inputs"),

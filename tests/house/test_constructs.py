@@ -21,9 +21,7 @@ from tests.house.tree import ROOT
 
 PAGE = ROOT / "docs" / "sql-constructs.md"
 
-_LINE = re.compile(
-    r"\| (?P<construct>.+?) \| `(?P<sql>[^`]+)` \| (?P<word>answered|refused) \|(?: (?P<why>.+))? \|"
-)
+_LINE = re.compile(r"\| (?P<construct>.+?) \| `(?P<sql>[^`]+)` \| (?P<word>answered|refused) \|(?: (?P<why>.+))? \|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +42,7 @@ def constructs(page: str) -> list[Construct]:
             continue
         match = _LINE.fullmatch(line)
         assert match, line
-        found.append(
-            Construct(match["construct"], match["sql"], match["word"] == "answered", match["why"] or "")
-        )
+        found.append(Construct(match["construct"], match["sql"], match["word"] == "answered", match["why"] or ""))
     return found
 
 
@@ -75,9 +71,7 @@ def test_what_is_said_to_be_answered_is_answered(line: Construct, session: Sessi
 
 
 @pytest.mark.parametrize("line", [c for c in LINES if not c.answered], ids=lambda c: c.sql[:60])
-def test_what_is_said_to_be_refused_is_refused_with_a_way_round_and_free(
-    line: Construct, session: Session
-) -> None:
+def test_what_is_said_to_be_refused_is_refused_with_a_way_round_and_free(line: Construct, session: Session) -> None:
     before = session.remaining
     with pytest.raises((PlanError, InvalidParameter)) as refusal:
         session.sql(line.sql, **_spends(line.sql))
@@ -94,9 +88,7 @@ def test_the_table_has_answered_and_refused_constructs_each_once() -> None:
 REFERENCE = (ROOT / "docs" / "sql-reference.md").read_text(encoding="utf-8").lower()
 
 
-@pytest.mark.parametrize(
-    "word", sorted({*FUNCTION_NAMES, *TIME_PARTS, *(a for a in AGGREGATES if " " not in a)})
-)
+@pytest.mark.parametrize("word", sorted({*FUNCTION_NAMES, *TIME_PARTS, *(a for a in AGGREGATES if " " not in a)}))
 def test_the_reference_names_every_function_and_aggregate(word: str) -> None:
     assert re.search(rf"\b{re.escape(word)}\b", REFERENCE)
 

@@ -151,9 +151,7 @@ def _value(text: str) -> float:
 @pytest.mark.system
 @pytest.mark.sampled(1_000)  # the first is the README
 @pytest.mark.parametrize("page", RUN_PAGES, ids=name_of)
-def test_code_runs_and_prints_what_is_shown(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_runs_and_prints_what_is_shown(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -211,9 +209,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "got",
-    ["north 1,204 ± 17\n", "north  1,230 ± 16\n──\n", "north 1,100 ± 17"],
-    ids=["same", "spacing", "noise"],
+    "got", ["north 1,204 ± 17\n", "north  1,230 ± 16\n──\n", "north 1,100 ± 17"], ids=["same", "spacing", "noise"]
 )
 def test_the_comparison_accepts_another_draw(got: str) -> None:
     shown = "north   1,204 ± 17\n" + ("─────\n" if "─" in got else "")

@@ -25,9 +25,7 @@ def code_of(path: Path) -> str:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            plain = [
-                n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))
-            ]
+            plain = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
             node.body = plain or [ast.Pass()]
     return ast.unparse(tree)
 
@@ -44,9 +42,7 @@ def files_with(names: list[str], paths: list[Path]) -> set[str]:
 
 def test_each_addition_takes_as_many_files_as_the_table_says() -> None:
     found = rows()
-    assert {"a mechanism", "an aggregate of measured columns", "a command", "a source"} <= {
-        r[0] for r in found
-    }
+    assert {"a mechanism", "an aggregate of measured columns", "a command", "a source"} <= {r[0] for r in found}
     for kind, number, names, files in found:
         assert files_with(names, sources()) == {*files}, kind
         assert len(files) == number, kind

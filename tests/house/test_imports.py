@@ -81,11 +81,9 @@ def test_no_unsafe_randomness_anywhere_in_the_package() -> None:
     found = [
         f"{name_of(path)}:{line} {module}"
         for path in sources()
-        if not within(path, ATTACKERS)
-        and re.search("random|secrets|qmc|rvs", path.read_text(encoding="utf-8"))
+        if not within(path, ATTACKERS) and re.search("random|secrets|qmc|rvs", path.read_text(encoding="utf-8"))
         for module, line in [*imports(path), *attributes(tree_of(path))]
-        if module in {"np.random", "scipy.stats.rvs"}
-        or any(starts_with(module, n) for n in UNSAFE_RANDOMNESS)
+        if module in {"np.random", "scipy.stats.rvs"} or any(starts_with(module, n) for n in UNSAFE_RANDOMNESS)
     ]
     assert found == []
 
@@ -106,9 +104,7 @@ def test_no_import_is_overlooked() -> None:
     for path in sources():
         every = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Import | ast.ImportFrom)]
         found = import_statements(path.read_text(encoding="utf-8"))
-        assert sorted((n.lineno, ast.dump(n)) for n in found) == sorted(
-            (n.lineno, ast.dump(n)) for n in every
-        )
+        assert sorted((n.lineno, ast.dump(n)) for n in found) == sorted((n.lineno, ast.dump(n)) for n in every)
 
 
 @pytest.mark.parametrize("library", ONLY_IN)

@@ -27,10 +27,7 @@ LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 
 # (importing module, imported part): the reason.
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    (
-        "discreet",
-        "audit",
-    ): "the front door names every part, for type checkers; it is loaded when it is first used",
+    ("discreet", "audit"): "the front door names every part, for type checkers; it is loaded when it is first used",
     ("discreet", "plots"): "as above",
     ("discreet", "sketch"): "as above",
 }
@@ -150,16 +147,7 @@ def test_the_second_derivation_of_a_cost_shares_no_code_with_the_first() -> None
 
 def test_the_checker_of_certificates_reaches_no_planner_session_or_database() -> None:
     reached = {part_of(target) for target in reached_from("discreet.verify.certificate.checker")}
-    assert reached <= {
-        "errors",
-        "noise",
-        "privacy",
-        "accounting",
-        "mechanisms",
-        "ledger",
-        "verify",
-        "table",
-    }
+    assert reached <= {"errors", "noise", "privacy", "accounting", "mechanisms", "ledger", "verify", "table"}
 
 
 def test_what_a_checker_would_reach_by_way_of_another_module_is_seen() -> None:

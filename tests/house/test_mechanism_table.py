@@ -38,9 +38,7 @@ def lines(part: str) -> list[Line]:
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             name, *middle, proof, picture, contract, benchmark = cells
             relation = middle[-1] if len(middle) == 3 else None
-            found.append(
-                Line(name.strip("`"), proof, picture.strip("`"), contract, benchmark.strip("`"), relation)
-            )
+            found.append(Line(name.strip("`"), proof, picture.strip("`"), contract, benchmark.strip("`"), relation))
     return found
 
 

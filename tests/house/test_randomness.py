@@ -115,19 +115,12 @@ def test_nothing_is_used_that_cannot_be_seeded() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["random.Random()", "SystemRandom().random()", "default_rng(hash(name))", "'SELECT random() < 0.5'"],
+    "text", ["random.Random()", "SystemRandom().random()", "default_rng(hash(name))", "'SELECT random() < 0.5'"]
 )
 def test_what_cannot_be_seeded_is_seen(text: str) -> None:
     assert BEYOND_REACH.search(text)
 
 
 def test_what_is_seeded_is_not_complained_about() -> None:
-    for text in (
-        "rng.random()",
-        "random.Random(5)",
-        "np.random.default_rng(5).random()",
-        "uuid4()",
-        "hash(a) == 1",
-    ):
+    for text in ("rng.random()", "random.Random(5)", "np.random.default_rng(5).random()", "uuid4()", "hash(a) == 1"):
         assert not BEYOND_REACH.search(text)

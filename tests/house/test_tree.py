@@ -20,9 +20,7 @@ SHARED_NAMES = {
 
 # Written so that this file does not match itself.
 MACHINE_PATH = re.compile(r"(?<![\w.~}-])/(?:work|root|farm|home|tmp|Users)/" + r"\w")
-REGISTRY = re.compile(
-    "|".join(["pypi" + r"\.org", "python" + r"hosted\.org", "npm" + r"js\.org", "/opt/" + "pypi"])
-)
+REGISTRY = re.compile("|".join(["pypi" + r"\.org", "python" + r"hosted\.org", "npm" + r"js\.org", "/opt/" + "pypi"]))
 UNFINISHED = re.compile(r"\b(?:TO" + "DO|FIX" + "ME|XX" + r"X)\b|NotImplemented" + "Error")
 OUTSIDE = re.compile(r"\.\./" + "shared")
 

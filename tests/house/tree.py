@@ -79,8 +79,7 @@ def _imports(path: Path) -> Iterator[tuple[str, int]]:
 
 
 _IMPORT = re.compile(
-    r"^[ \t]*((?:from +[\w.]+ +import +(?:\([^)]*\)|[^\n(]*)|import +\w[\w., ]*))(?:#.*)?$",
-    flags=re.MULTILINE,
+    r"^[ \t]*((?:from +[\w.]+ +import +(?:\([^)]*\)|[^\n(]*)|import +\w[\w., ]*))(?:#.*)?$", flags=re.MULTILINE
 )
 
 
@@ -93,9 +92,7 @@ def import_statements(text: str) -> Iterator[ast.stmt]:
 
 @cache
 def _files() -> tuple[Path, ...]:
-    found = [
-        path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"
-    ]  # a file in a worktree
+    found = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]  # a file in a worktree
     for folder in _FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             inside = path.relative_to(ROOT).parts

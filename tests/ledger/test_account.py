@@ -82,9 +82,7 @@ def test_more_than_the_owner_allows_for_one_query_is_refused_before_anything_is_
 
 
 @pytest.mark.parametrize("note", [{"x": math.nan}, {1: 2}, {"x": object()}])
-def test_a_note_that_cannot_be_written_charges_nothing(
-    account: Account, pay: MakeCharge, note: dict[Any, Any]
-) -> None:
+def test_a_note_that_cannot_be_written_charges_nothing(account: Account, pay: MakeCharge, note: dict[Any, Any]) -> None:
     with pytest.raises(InvalidParameter):
         account.charge("q", pay(1), note=note)
     assert account.remaining.epsilon == 3
@@ -117,9 +115,7 @@ RELEASES = [
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_stored_release_is_found_again_byte_for_byte(
-    path: Path, pay: MakeCharge, release: dict[str, Any]
-) -> None:
+def test_a_stored_release_is_found_again_byte_for_byte(path: Path, pay: MakeCharge, release: dict[str, Any]) -> None:
     with Ledger.open(path) as ledger:
         account = ledger.open_account("p", Budget(1))
         account.store("q", account.charge("q", pay(1), note={}).seq, release)
@@ -210,15 +206,12 @@ def test_many_threads_spend_exactly_what_there_is(tmp_path: Path, pay: MakeCharg
 
 
 AMOUNTS = st.tuples(
-    st.fractions(min_value=0, max_value=1, max_denominator=1000),
-    st.sampled_from([Fraction(0), Fraction(1, 10**7)]),
+    st.fractions(min_value=0, max_value=1, max_denominator=1000), st.sampled_from([Fraction(0), Fraction(1, 10**7)])
 )
 
 
 @given(st.lists(AMOUNTS, max_size=12))
-def test_the_ledger_admits_exactly_the_charges_whose_plain_sums_fit(
-    amounts: list[tuple[Fraction, Fraction]],
-) -> None:
+def test_the_ledger_admits_exactly_the_charges_whose_plain_sums_fit(amounts: list[tuple[Fraction, Fraction]]) -> None:
     epsilon, delta = Fraction(0), Fraction(0)
     with Ledger.open(":memory:") as ledger:
         account = ledger.open_account("p", Budget(2, 3e-7), filter="basic")
@@ -231,10 +224,7 @@ def test_the_ledger_admits_exactly_the_charges_whose_plain_sums_fit(
             except BudgetExceeded:
                 admitted = False
             assert admitted == fits
-            assert (account.remaining.epsilon, account.remaining.delta) == (
-                2 - epsilon,
-                Fraction(3, 10**7) - delta,
-            )
+            assert (account.remaining.epsilon, account.remaining.delta) == (2 - epsilon, Fraction(3, 10**7) - delta)
         assert ledger.verify().ok
 
 

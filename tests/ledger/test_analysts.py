@@ -83,9 +83,7 @@ def test_nobody_asks_without_a_name_once_there_are_analysts(together: Account, p
         together.seen_by("ana").cap_analyst("ana", Budget(3), **BOARD)
 
 
-def test_together_a_cap_can_be_changed_but_not_below_what_is_spent(
-    together: Account, pay: MakeCharge
-) -> None:
+def test_together_a_cap_can_be_changed_but_not_below_what_is_spent(together: Account, pay: MakeCharge) -> None:
     ana = together.seen_by("ana")
     ana.charge("q", pay(1), note={})
     with pytest.raises(InvalidParameter, match="more than that is spent"):
@@ -246,9 +244,7 @@ class Model:
             sums = [self.sums(name), self.sums("")]
             if name == "ben":
                 limits, sums = [*limits, self.caps.get("team")], [*sums, self.sums("team")]
-            fits = not self.frozen and all(
-                m is not None and s + amount <= m for m, s in zip(limits, sums, strict=True)
-            )
+            fits = not self.frozen and all(m is not None and s + amount <= m for m, s in zip(limits, sums, strict=True))
             if fits:
                 self.spent[name] += amount
             return fits
@@ -322,11 +318,7 @@ def seen(account: Account, doing: Doing) -> list[Any]:
         if mine:
             left, history = ana.remaining, [(e.seq, e.kind, e.content.to_json()) for e in ana.history()]
             shown += [said, repr(left), ana.spent.epsilon(0), history, ana.promises(), repr(ana)]
-            shown += [
-                ana.times(charge_of(amount)),
-                ana.after(charge_of(amount)),
-                str(ana.refusal(charge_of(amount))),
-            ]
+            shown += [ana.times(charge_of(amount)), ana.after(charge_of(amount)), str(ana.refusal(charge_of(amount)))]
             pinning = lambda: ana.pin(question, {})  # noqa: E731, B023  # called at once, as the next
             for look in (ana.pins, lambda: ana.pinned(question), pinning):  # noqa: B023
                 try:
@@ -337,8 +329,7 @@ def seen(account: Account, doing: Doing) -> list[Any]:
 
 
 DOINGS = st.lists(
-    st.tuples(st.sampled_from(["ben", "cleo"]), st.sampled_from([Fraction(n, 4) for n in range(1, 6)])),
-    max_size=6,
+    st.tuples(st.sampled_from(["ben", "cleo"]), st.sampled_from([Fraction(n, 4) for n in range(1, 6)])), max_size=6
 )
 HERS = st.lists(st.sampled_from([Fraction(n, 4) for n in range(1, 6)]), min_size=1, max_size=5)
 
@@ -357,9 +348,7 @@ def world(hers: list[Fraction], others: Doing, *, analysts: str) -> list[Any]:
 
 @settings(max_examples=40)
 @given(HERS, DOINGS)
-def test_apart_nothing_that_an_analyst_sees_depends_on_what_the_others_do(
-    hers: list[Fraction], others: Doing
-) -> None:
+def test_apart_nothing_that_an_analyst_sees_depends_on_what_the_others_do(hers: list[Fraction], others: Doing) -> None:
     assert world(hers, others, analysts="apart") == world(hers, [], analysts="apart")
 
 

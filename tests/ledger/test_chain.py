@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from discreet.errors import InvalidParameter
 from discreet.ledger.chain import GENESIS, canonical, link, parse
 
-SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 JSON = st.recursive(
     SCALARS, lambda x: st.lists(x, max_size=4) | st.dictionaries(st.text(), x, max_size=4), max_leaves=12
 )
@@ -28,16 +26,7 @@ def test_the_hash_is_the_one_that_sha256sum_gives() -> None:
 def test_the_hash_depends_on_the_previous_hash_and_on_each_byte_of_the_body() -> None:
     one = hashlib.sha256(b"one").hexdigest()
     assert (
-        len(
-            {
-                link(GENESIS, "ab"),
-                link(one, "ab"),
-                link(GENESIS, "abc"),
-                link(GENESIS, "aB"),
-                link(GENESIS, ""),
-            }
-        )
-        == 5
+        len({link(GENESIS, "ab"), link(one, "ab"), link(GENESIS, "abc"), link(GENESIS, "aB"), link(GENESIS, "")}) == 5
     )
 
 
@@ -77,8 +66,7 @@ def test_canonical_json_refuses_what_would_change_on_the_way(value: Any) -> None
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"b":1,"a":2}', '{"a": 1}', '{"a":1,"a":1}', '"é"', "1.0e0", "NaN", "[Infinity]", "", "{", '{"a":1}\n'],
+    "text", ['{"b":1,"a":2}', '{"a": 1}', '{"a":1,"a":1}', '"é"', "1.0e0", "NaN", "[Infinity]", "", "{", '{"a":1}\n']
 )
 def test_a_text_that_is_not_canonical_is_refused(text: str) -> None:
     with pytest.raises(ValueError):

@@ -191,8 +191,7 @@ def test_a_body_that_is_not_what_it_should_be_is_damage(changes: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    "change",
-    [lambda r: r._replace(key="x"), lambda r: r._replace(kind="release"), lambda r: r._replace(seq=4)],
+    "change", [lambda r: r._replace(key="x"), lambda r: r._replace(kind="release"), lambda r: r._replace(seq=4)]
 )
 def test_columns_that_contradict_the_body_are_damage(change: Callable[[Row], Row]) -> None:
     with pytest.raises(LedgerCorrupt):

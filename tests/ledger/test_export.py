@@ -89,9 +89,7 @@ def test_every_change_of_an_export_is_found(full: Ledger) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "first", ["", "{}", "[]", "SQLite format 3", '{"discreet":"a release"}', "[" * 100_000]
-)
+@pytest.mark.parametrize("first", ["", "{}", "[]", "SQLite format 3", '{"discreet":"a release"}', "[" * 100_000])
 def test_what_is_no_export_is_refused(first: str) -> None:
     with pytest.raises(LedgerError, match="no export"):
         verify_export([first])
@@ -147,18 +145,7 @@ def test_openssl_agrees(full: Ledger, tmp_path: Path) -> None:
     signed = full.sign_head(file)
     (tmp_path / "message").write_bytes(b"discreet ledger head, format 1\0" + bytes.fromhex(full.head))
     (tmp_path / "signature").write_bytes(bytes.fromhex(signed.signature))
-    check = [
-        "openssl",
-        "pkeyutl",
-        "-verify",
-        "-inkey",
-        str(file),
-        "-rawin",
-        "-in",
-        "message",
-        "-sigfile",
-        "signature",
-    ]
+    check = ["openssl", "pkeyutl", "-verify", "-inkey", str(file), "-rawin", "-in", "message", "-sigfile", "signature"]
     done = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "Verified Successfully" in done.stdout
 
@@ -168,36 +155,20 @@ def standing(ledger: Ledger) -> list[Any]:
     found = [ledger.account(name) for name in ledger.populations()]
     accounts = [account for account in found if account is not None]
     return [
-        (
-            a.population,
-            a.budget,
-            a.remaining,
-            a.secret,
-            a.status,
-            a.find("q1"),
-            [str(s) for s in a.standings()],
-        )
+        (a.population, a.budget, a.remaining, a.secret, a.status, a.find("q1"), [str(s) for s in a.standings()])
         for a in accounts
     ]
 
 
 @pytest.mark.parametrize("place", ["file", "memory"])
-def test_a_ledger_goes_on_elsewhere_and_ends_here(
-    full: Ledger, tmp_path: Path, pay: MakeCharge, place: str
-) -> None:
+def test_a_ledger_goes_on_elsewhere_and_ends_here(full: Ledger, tmp_path: Path, pay: MakeCharge, place: str) -> None:
     before, head, lines = standing(full), full.head, list(full.export())
     new = full.transfer(tmp_path / "new.ledger" if place == "file" else Ledger(MemoryStore()), **BOARD)
     assert standing(new) == before
     assert (new.head, list(new.export())) == (head, lines)
     assert new.verify(head).ok
     assert full.verify(head).ok
-    moved = [
-        e
-        for name in full.populations()
-        if (a := full.account(name))
-        for e in a.history()
-        if e.kind == "moved"
-    ]
+    moved = [e for name in full.populations() if (a := full.account(name)) for e in a.history() if e.kind == "moved"]
     assert [e.content.to_json()["head"] for e in moved] == [head, head]
     old, account = full.account("customers"), new.account("customers")
     assert old is not None
@@ -324,9 +295,7 @@ def test_the_amounts_in_the_export_are_exact(full: Ledger) -> None:
     assert [c["analyst"] for c in charges] == [None, "ana"]
 
 
-def test_a_ledger_moves_to_postgresql_and_back(
-    full: Ledger, postgres: Server, tmp_path: Path, pay: MakeCharge
-) -> None:
+def test_a_ledger_moves_to_postgresql_and_back(full: Ledger, postgres: Server, tmp_path: Path, pay: MakeCharge) -> None:
     before, head = standing(full), full.head
     with full.transfer(postgres.url(), **BOARD) as server:
         assert (standing(server), server.head) == (before, head)
@@ -381,9 +350,7 @@ class Crashes(MemoryStore):
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize(
-    ("old_at", "new_at"), [(0, 1), (2, 0), (0, 2), (3, 0)]
-)  # the opening is the first of `old`
+@pytest.mark.parametrize(("old_at", "new_at"), [(0, 1), (2, 0), (0, 2), (3, 0)])  # the opening is the first of `old`
 def test_a_transfer_that_ends_anywhere_leaves_one_ledger_whatever_stands_in_its_place(
     old_at: int, new_at: int, after: bool, pay: MakeCharge
 ) -> None:
@@ -422,9 +389,7 @@ def test_a_mark_that_was_left_behind_is_no_ledger_and_waits_for_the_transfer() -
         assert ledger.verify().ok
         assert Ledger(new).populations() == []
         assert Ledger(new).verify().ok
-        with pytest.raises(
-            LedgerError, match="waits for another one"
-        ):  # it does not know whether that has ended
+        with pytest.raises(LedgerError, match="waits for another one"):  # it does not know whether that has ended
             Ledger(new).open_account("other", Budget(1))
         transfer(ledger._log, new, **BOARD)
     Ledger(new).open_account("other", Budget(1))

@@ -88,9 +88,7 @@ def test_of_two_that_open_one_account_the_first_to_charge_does(place: str, pay: 
         assert b.secret == a.secret
         said = [e.kind for e in b.history()]
         for ask in (lambda: c.remaining, lambda: c.charge("q", pay(1), note={}), lambda: c.find("q")):
-            with pytest.raises(
-                InvalidParameter, match=r"has budget .*3.* and this asks for budget .*5"
-            ) as no:
+            with pytest.raises(InvalidParameter, match=r"has budget .*3.* and this asks for budget .*5") as no:
                 ask()
         assert "discreet ledger budget" in no.value.hint
         assert "p 5 --by NAME --reason WHY" in no.value.hint
@@ -124,9 +122,7 @@ def test_an_account_that_came_meanwhile_with_other_terms_is_not_taken(
             repr(account.remaining)
 
 
-def test_a_table_that_came_meanwhile_with_other_columns_refuses_the_charge(
-    place: str, pay: MakeCharge
-) -> None:
+def test_a_table_that_came_meanwhile_with_other_columns_refuses_the_charge(place: str, pay: MakeCharge) -> None:
     with Ledger.prepared(place) as one, Ledger.prepared(place) as other:
         a, b = one.prepared_account("p", Budget(3)), other.prepared_account("p", Budget(3))
         pinned(a, "a")
@@ -138,9 +134,7 @@ def test_a_table_that_came_meanwhile_with_other_columns_refuses_the_charge(
         assert b.pins() == {"t": {"columns": "a"}}
 
 
-def test_what_an_account_looked_like_in_memory_is_never_taken_for_what_was_written(
-    path: Path, pay: MakeCharge
-) -> None:
+def test_what_an_account_looked_like_in_memory_is_never_taken_for_what_was_written(path: Path, pay: MakeCharge) -> None:
     """The number of an entry that was imagined goes to another one."""
     with Ledger.prepared(path) as ledger:
         first, second = ledger.prepared_account("p", Budget(3)), ledger.prepared_account("q", Budget(4))
@@ -162,9 +156,7 @@ def test_two_accounts_arrive_with_one_charge_or_not_at_all(path: Path, pay: Make
         foresee(pin, *accounts)
         for costs in ((1, 2), (4, 1)):
             with pytest.raises(BudgetExceeded):
-                charge_together(
-                    [(a, pay(c)) for a, c in zip(accounts, costs, strict=True)], "x", note={"table": "t"}
-                )
+                charge_together([(a, pay(c)) for a, c in zip(accounts, costs, strict=True)], "x", note={"table": "t"})
             assert not path.exists()
         assert find_together(accounts, "x") is None
         charge_together([(a, pay(1)) for a in accounts], "x", note={"table": "t"})
@@ -237,15 +229,11 @@ def test_a_ledger_that_is_made_by_another_is_that_one(tmp_path: Path) -> None:
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[dp.Session]:
     (tmp_path / "t.csv").write_text("x\n1\n2\n")
-    with dp.connect(
-        tmp_path / "t.csv", unit=dp.PrivacyUnit.row(), budget=Budget(3), ledger=tmp_path / "l"
-    ) as opened:
+    with dp.connect(tmp_path / "t.csv", unit=dp.PrivacyUnit.row(), budget=Budget(3), ledger=tmp_path / "l") as opened:
         yield opened
 
 
-def test_a_session_that_connects_plans_and_is_refused_leaves_no_file(
-    session: dp.Session, tmp_path: Path
-) -> None:
+def test_a_session_that_connects_plans_and_is_refused_leaves_no_file(session: dp.Session, tmp_path: Path) -> None:
     assert session.plan("SELECT COUNT(*) FROM t", epsilon=1).left == Budget(2)
     assert repr(session.remaining) in repr(session)
     for wrong in ({"epsilon": 4}, {"epsilon": 25}, {"epsilon": 1, "noise": "none"}):
@@ -257,9 +245,7 @@ def test_a_session_that_connects_plans_and_is_refused_leaves_no_file(
     assert [e.kind for e in session.history()] == ["account", "schema", "charge", "release"]
 
 
-def test_a_refused_query_writes_nothing_to_a_ledger_that_there_is(
-    session: dp.Session, tmp_path: Path
-) -> None:
+def test_a_refused_query_writes_nothing_to_a_ledger_that_there_is(session: dp.Session, tmp_path: Path) -> None:
     session.sql("SELECT COUNT(*) FROM t", epsilon=1)
     frame = pd.DataFrame({"y": [1, 2]})
     with Ledger.existing(tmp_path / "l") as ledger:
@@ -318,9 +304,7 @@ def test_an_empty_store_in_memory_stays_empty() -> None:
         EMPTY.put("x", "1")
 
 
-def test_a_charge_that_began_before_its_account_arrived_is_counted_in_the_accounts_units(
-    pay: MakeCharge,
-) -> None:
+def test_a_charge_that_began_before_its_account_arrived_is_counted_in_the_accounts_units(pay: MakeCharge) -> None:
     """An account that was opened at another budget and changed to this one has another order.
 
     The cost of a charge was computed at that of the prepared account when another thread's charge arrived.

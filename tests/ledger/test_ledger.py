@@ -125,14 +125,7 @@ def test_the_secret_key_is_shown_nowhere(ledger: Ledger, path: Path) -> None:
     account.pin("t", {"a": "BIGINT"})
     with closing(sqlite3.connect(path)) as db:
         entries = str(db.execute("SELECT * FROM entry").fetchall())
-    shown = [
-        repr(account),
-        str(account),
-        repr(ledger),
-        repr(account.history()),
-        repr(ledger.verify()),
-        entries,
-    ]
+    shown = [repr(account), str(account), repr(ledger), repr(account.history()), repr(ledger.verify()), entries]
     assert len(account.secret) == 32
     for text in shown:
         assert account.secret.hex() not in text
@@ -141,9 +134,7 @@ def test_the_secret_key_is_shown_nowhere(ledger: Ledger, path: Path) -> None:
         pickle.dumps(account)
 
 
-def test_a_memory_ledger_has_to_be_asked_for_and_has_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_ledger_has_to_be_asked_for_and_has_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ledger = Ledger.open(":memory:")
     ledger.open_account("p", Budget(1))
@@ -232,9 +223,7 @@ def test_an_older_copy_put_back_is_noticed_by_a_running_process(
         account.charge("q", pay("1/2"), note={})
 
 
-def test_a_new_empty_ledger_in_the_place_of_another_is_noticed_by_a_running_process(
-    ledger: Ledger, path: Path
-) -> None:
+def test_a_new_empty_ledger_in_the_place_of_another_is_noticed_by_a_running_process(ledger: Ledger, path: Path) -> None:
     ledger.open_account("customers", Budget(1))
     path.unlink()
     Ledger.open(path).close()

@@ -31,9 +31,7 @@ def key(tmp_path: Path) -> Path:
     return tmp_path / "owner.pem"
 
 
-def test_in_a_locked_ledger_no_charge_opens_an_account_and_its_owner_does(
-    path: Path, pay: MakeCharge
-) -> None:
+def test_in_a_locked_ledger_no_charge_opens_an_account_and_its_owner_does(path: Path, pay: MakeCharge) -> None:
     with Ledger.open(path) as ledger:
         early = ledger.prepared_account("early", Budget(1))
         ledger.open_account("known", Budget(1))
@@ -105,9 +103,7 @@ def test_under_a_lock_with_a_key_no_account_may_spend_more_without_it(
 ) -> None:
     new_key(tmp_path / "other.pem")
     with Ledger.open(path) as ledger:
-        account = ledger.open_account(
-            "p", Budget(6 if name in ("group", "analyst") else 2), analysts=analysts
-        )
+        account = ledger.open_account("p", Budget(6 if name in ("group", "analyst") else 2), analysts=analysts)
         account.cap_group("team", Budget("1/4"), **BOARD)
         account.cap_analyst("ana", Budget("1/4"), **BOARD)
         account.freeze(**BOARD)
@@ -148,9 +144,7 @@ def test_a_lock_without_a_key_leaves_budgets_to_whoever_signs_off(path: Path) ->
         assert ledger.verify().ok
 
 
-def test_a_locked_ledger_takes_no_new_population_from_connect_and_asks_the_known_ones(
-    path: Path, key: Path
-) -> None:
+def test_a_locked_ledger_takes_no_new_population_from_connect_and_asks_the_known_ones(path: Path, key: Path) -> None:
     frame = pd.DataFrame({"x": [1, 2]})
 
     def connect(population: str) -> dp.Session:
@@ -222,10 +216,7 @@ def again(seq: int) -> Callable[[Bodies], None]:
 BUDGET = {"epsilon": "3/1", "delta": "0/1", "per_query": "20/1"}
 FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
     "an opening by a charge": (change(3, owner=False, signature=None), "opens an account by a charge in a"),
-    "an opening without a signature": (
-        change(3, signature=None),
-        "lacks the signature of the ledger's owner",
-    ),
+    "an opening without a signature": (change(3, signature=None), "lacks the signature of the ledger's owner"),
     "a signature of something else": (change(3, filter="zcdp"), "lacks the signature"),
     "a budget that was not signed": (change(3, capacity=["1/2", "0/1"]), "lacks the signature"),
     "another place in the chain": (swapped, "lacks the signature"),
@@ -238,10 +229,7 @@ FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
     "a lock of one account": (change(2, population="a"), "its kind is not"),
     "a thaw without a signature": (change(5, signature=None), "entry 5 of 'a' lacks the signature"),
     "a raise without a signature": (change(6, signature=None), "entry 6 of 'a' lacks the signature"),
-    "a raise above what was signed": (
-        change(6, budget=BUDGET, capacity=["3/1", "0/1"]),
-        "entry 6 of 'a' lacks",
-    ),
+    "a raise above what was signed": (change(6, budget=BUDGET, capacity=["3/1", "0/1"]), "entry 6 of 'a' lacks"),
     "a raise by another's words": (change(6, by="the board"), "entry 6 of 'a' lacks the signature"),
     "a raise once more": (lambda bodies: bodies.insert(6, dict(bodies[5])), "entry 7 of 'a' lacks"),
     "a raise of another account": (change(6, population="b"), "entry 6 of 'b' lacks the signature"),

@@ -44,9 +44,7 @@ def no_growth(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
 
     def small(path: Path) -> sqlite3.Connection:
         connection = connect(path)
-        connection.execute(
-            "PRAGMA max_page_count = 1"
-        )  # SQLite takes the present size instead, if that is more
+        connection.execute("PRAGMA max_page_count = 1")  # SQLite takes the present size instead, if that is more
         return connection
 
     def set_full(full: bool) -> None:
@@ -176,9 +174,7 @@ def test_on_a_read_only_file_system_one_can_look_and_not_charge(
     on_a_stage(ended(fork(work)))
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not bind this user"
-)
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not bind this user")
 def test_without_permission_to_write_a_ledger_is_refused(path: Path, pay: MakeCharge) -> None:
     account = Ledger.open(path).open_account("p", Budget(1))
     path.chmod(0o400)
@@ -209,9 +205,7 @@ def test_without_a_journal_nothing_is_charged(ledger: Ledger, path: Path, pay: M
     assert account.remaining.epsilon == 1
 
 
-def test_without_file_handles_nothing_is_charged(
-    path: Path, pay: MakeCharge, fork: Fork, ended: Ended
-) -> None:
+def test_without_file_handles_nothing_is_charged(path: Path, pay: MakeCharge, fork: Fork, ended: Ended) -> None:
     account = Ledger.open(path).open_account("p", Budget(1))
 
     def work() -> None:
@@ -249,15 +243,7 @@ class Failing(sqlite3.Connection):
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "PRAGMA journal",
-        "BEGIN",
-        "PRAGMA user",
-        "SELECT seq",
-        "INSERT INTO entry",
-        "INSERT INTO state",
-        "COMMIT",
-    ],
+    ["PRAGMA journal", "BEGIN", "PRAGMA user", "SELECT seq", "INSERT INTO entry", "INSERT INTO state", "COMMIT"],
 )
 def test_a_disk_that_fails_at_any_statement_charges_nothing(
     ledger: Ledger, pay: MakeCharge, monkeypatch: pytest.MonkeyPatch, statement: str
@@ -295,9 +281,7 @@ def test_a_kept_connection_that_fails_is_not_kept(
     assert ledger.verify().ok
 
 
-def test_a_kept_connection_is_not_used_for_another_file_or_journal(
-    ledger: Ledger, path: Path, pay: MakeCharge
-) -> None:
+def test_a_kept_connection_is_not_used_for_another_file_or_journal(ledger: Ledger, path: Path, pay: MakeCharge) -> None:
     account = ledger.open_account("p", Budget(1))
     account.charge("q", pay("1/4"), note={})
     copy = path.with_name("copy")
@@ -316,9 +300,7 @@ def test_a_kept_connection_is_not_used_for_another_file_or_journal(
         assert again.verify().ok
 
 
-def test_a_file_that_a_link_leads_to_now_is_opened_by_its_own_name(
-    ledger: Ledger, path: Path, pay: MakeCharge
-) -> None:
+def test_a_file_that_a_link_leads_to_now_is_opened_by_its_own_name(ledger: Ledger, path: Path, pay: MakeCharge) -> None:
     account = ledger.open_account("p", Budget(1))
     account.charge("q", pay("1/4"), note={})
     (path.parent / "archive").mkdir()

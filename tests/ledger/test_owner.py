@@ -28,9 +28,7 @@ def account(ledger: Ledger) -> Account:
     return ledger.open_account("customers", Budget(3, 1e-6))
 
 
-def test_a_raised_budget_is_recorded_and_can_be_spent(
-    ledger: Ledger, account: Account, pay: MakeCharge
-) -> None:
+def test_a_raised_budget_is_recorded_and_can_be_spent(ledger: Ledger, account: Account, pay: MakeCharge) -> None:
     account.charge("q1", pay(3), note={})
     with pytest.raises(BudgetExceeded):
         account.charge("q2", pay(1), note={})
@@ -44,9 +42,7 @@ def test_a_raised_budget_is_recorded_and_can_be_spent(
         account.charge("q3", pay("1/1000"), note={})
 
 
-def test_another_process_sees_the_change_at_its_next_charge(
-    path: Path, account: Account, pay: MakeCharge
-) -> None:
+def test_another_process_sees_the_change_at_its_next_charge(path: Path, account: Account, pay: MakeCharge) -> None:
     other = Ledger.open(path).account("customers")
     assert other is not None
     account.change_budget(Budget(1), **BOARD)
@@ -55,9 +51,7 @@ def test_another_process_sees_the_change_at_its_next_charge(
         other.charge("q", pay(2), note={})
 
 
-def test_a_budget_is_never_lowered_below_what_is_spent(
-    ledger: Ledger, account: Account, pay: MakeCharge
-) -> None:
+def test_a_budget_is_never_lowered_below_what_is_spent(ledger: Ledger, account: Account, pay: MakeCharge) -> None:
     account.charge("q1", pay(2, "1/2000000"), note={})
     head = ledger.head
     for budget in (Budget(Fraction(199, 100), 1e-6), Budget(3), Budget(3, 4e-7)):
@@ -196,13 +190,7 @@ def test_names_that_look_alike_do_not_get_two_budgets(ledger: Ledger) -> None:
     ):
         with pytest.raises(InvalidParameter, match="looks like 'customers'"):
             ledger.open_account(twin, Budget(1))
-    for unseen in (
-        "customers\u200b",
-        "customers\u3164",
-        "cust\u00adomers",
-        "customers\ufe0f",
-        "\u202ecustomers",
-    ):
+    for unseen in ("customers\u200b", "customers\u3164", "cust\u00adomers", "customers\ufe0f", "\u202ecustomers"):
         with pytest.raises(InvalidParameter, match="printable"):
             ledger.open_account(unseen, Budget(1))
     for other in ("customer", "клиенты", "küsten", "customers 2"):
@@ -230,9 +218,7 @@ def test_a_closed_ledger_can_still_be_shown(ledger: Ledger, account: Account) ->
     assert "cannot be read" in repr(account)
 
 
-def test_what_would_be_left_is_told_without_charging(
-    ledger: Ledger, account: Account, pay: MakeCharge
-) -> None:
+def test_what_would_be_left_is_told_without_charging(ledger: Ledger, account: Account, pay: MakeCharge) -> None:
     head = ledger.head
     assert account.after(pay("1/2")) == Budget("5/2", 1e-6)
     assert account.times(pay("1/2")) == 6

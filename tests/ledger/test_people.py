@@ -60,16 +60,12 @@ def test_settling_is_what_a_dict_does(given_: tuple[int, list[list[tuple[int, tu
         assert kept == spent
         assert PeopleTable.restored(table.portions(2), sums).spent.tolist() == table.spent.tolist()
         wanted = array([0, 1, 7, 1 << 63], np.uint64)
-        assert [tuple(c) for c in table.of(wanted).T.tolist()] == [
-            spent.get(h, (0,) * sums) for h in wanted.tolist()
-        ]
+        assert [tuple(c) for c in table.of(wanted).T.tolist()] == [spent.get(h, (0,) * sums) for h in wanted.tolist()]
 
 
 def test_a_segment_never_lowers_a_sum() -> None:
     table = PeopleTable(array([1, 2], np.uint64), array([[5, 5]], np.int64))
-    assert table.after(PeopleTable(array([2, 3], np.uint64), array([[4, 1]], np.int64))).spent.tolist() == [
-        [5, 5, 1]
-    ]
+    assert table.after(PeopleTable(array([2, 3], np.uint64), array([[4, 1]], np.int64))).spent.tolist() == [[5, 5, 1]]
 
 
 def test_so_many_people_of_one_hash_that_sums_would_wrap_cannot_pay() -> None:

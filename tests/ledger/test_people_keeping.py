@@ -40,15 +40,11 @@ def opened(path: Path) -> tuple[Account, PersonBudgets]:
     return account, account.person_budgets
 
 
-def settle(
-    path: Path, pay: MakeCharge, people: list[int], cost: int = QUARTER, *, release: bool = True
-) -> list[int]:
+def settle(path: Path, pay: MakeCharge, people: list[int], cost: int = QUARTER, *, release: bool = True) -> list[int]:
     """Who cannot pay a question of these people."""
     account, budgets = opened(path)
     entry = account.charge("q", pay(Fraction(1, 10)), note={})
-    out = budgets.settle(
-        entry.seq, np.array(people, np.uint64), np.array([[cost] * len(people), [0] * len(people)])
-    )
+    out = budgets.settle(entry.seq, np.array(people, np.uint64), np.array([[cost] * len(people), [0] * len(people)]))
     if release:
         account.store("q", entry.seq, {"answer": 1})
     return [int(h) for h in out]
@@ -74,9 +70,7 @@ def test_each_question_has_one_entry_whoever_is_in_it_and_segments_are_merged_by
     assert counts == [*range(1, MERGED), *range(1, MERGED), *range(1, 6)]
     account, _ = opened(path)
     entries = [e for e in account.history() if isinstance(e.content, PeopleCharged)]
-    assert len(entries) == len(counts) and len({e.content.to_json()["commitment"] for e in entries}) == len(
-        counts
-    )
+    assert len(entries) == len(counts) and len({e.content.to_json()["commitment"] for e in entries}) == len(counts)
     assert Ledger.open(path).verify().ok
 
 
@@ -128,9 +122,7 @@ TAMPERED = [
 
 
 @pytest.mark.parametrize("sql", TAMPERED)
-def test_a_changed_table_is_found_and_no_question_is_settled_with_it(
-    path: Path, pay: MakeCharge, sql: str
-) -> None:
+def test_a_changed_table_is_found_and_no_question_is_settled_with_it(path: Path, pay: MakeCharge, sql: str) -> None:
     for people in ([1, 2], [2, 3], [3]):
         settle(path, pay, people)
     assert Ledger.open(path).verify().ok
@@ -139,8 +131,7 @@ def test_a_changed_table_is_found_and_no_question_is_settled_with_it(
         connection.commit()
     report = Ledger.open(path).verify()
     assert (
-        not report.ok
-        and "what the people of 'p' have spent is not what the ledger's chain says" in report.problems[0]
+        not report.ok and "what the people of 'p' have spent is not what the ledger's chain says" in report.problems[0]
     )
     with pytest.raises(LedgerCorrupt, match="what the people of 'p' have spent"):
         settle(path, pay, [1])
@@ -230,9 +221,7 @@ def test_processes_that_settle_at_once_never_let_a_person_pay_twice(
 
     def work(i: int) -> Callable[[], None]:
         def run() -> None:
-            paid = sum(
-                settle(path, pay, [1, 100 + i], cost=CAPACITY // 20, release=False) == [] for _ in range(8)
-            )
+            paid = sum(settle(path, pay, [1, 100 + i], cost=CAPACITY // 20, release=False) == [] for _ in range(8))
             (tmp_path / str(i)).write_text(str(paid))
 
         return run

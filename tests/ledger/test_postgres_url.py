@@ -42,13 +42,7 @@ def test_a_url_says_where_who_and_how() -> None:
 
 
 def test_what_a_url_leaves_out_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {
-        "HOST": "db.example.org",
-        "PORT": "6543",
-        "USER": "ana",
-        "PASSWORD": "s:/?#[]@é",
-        "DATABASE": "claims",
-    }
+    given = {"HOST": "db.example.org", "PORT": "6543", "USER": "ana", "PASSWORD": "s:/?#[]@é", "DATABASE": "claims"}
     for name, value in {**given, "SSLMODE": "verify-full", "SSLROOTCERT": "ca.pem"}.items():
         monkeypatch.setenv(f"PG{name}", value)
     assert address("postgresql://?schema=audit") == FULL
@@ -71,9 +65,7 @@ def test_what_a_url_leaves_out_comes_from_the_environment(monkeypatch: pytest.Mo
         ("postgresql://a@%2Frun%2Fpg/d", "/run/pg", 5432, "prefer"),
     ],
 )
-def test_another_machine_must_speak_tls_unless_told_otherwise(
-    url: str, host: str, port: int, mode: str
-) -> None:
+def test_another_machine_must_speak_tls_unless_told_otherwise(url: str, host: str, port: int, mode: str) -> None:
     found = address(url)
     assert (found.host, found.port, found.sslmode, found.database) == (host, port, mode, "d")
     again = address(found.place + ("&" if "?" in found.place else "?") + f"sslmode={mode}")

@@ -36,9 +36,7 @@ def full(path: Path, pay: MakeCharge) -> Path:
         a, b = ledger.open_account("customers", Budget(3, 1e-6)), ledger.open_account("staff", Budget(1))
         a.pin("visits", {"columns": [["user_id", "BIGINT"]]})
         for account, question in [(a, "q1"), (b, "q1"), (a, "q2")]:
-            account.store(
-                question, account.charge(question, pay("1/2"), note={"k": "v"}).seq, {"rows": [[1, 2.5]]}
-            )
+            account.store(question, account.charge(question, pay("1/2"), note={"k": "v"}).seq, {"rows": [[1, 2.5]]})
         assert ledger.verify().ok
     return path
 
@@ -74,8 +72,7 @@ def forge(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
             previous = link(previous, text)
             key = key_of(body)
             db.execute(
-                "INSERT INTO entry VALUES (?,?,?,?,?,?)",
-                (n, body["population"], body["kind"], key, text, previous),
+                "INSERT INTO entry VALUES (?,?,?,?,?,?)", (n, body["population"], body["kind"], key, text, previous)
             )
         db.execute("UPDATE state SET value = ? WHERE name = 'head'", (f"{len(bodies)} {previous}",))
 
@@ -181,9 +178,7 @@ def test_a_column_that_hides_an_entry_from_the_index_is_found(full: Path, column
 
 def test_an_edited_tally_is_found_and_not_used(full: Path, pay: MakeCharge) -> None:
     with opened(full) as db:
-        db.execute(
-            """UPDATE state SET value = '{"seq":8,"spent":["0/1","0/1"]}' WHERE name = 'tally/customers'"""
-        )
+        db.execute("""UPDATE state SET value = '{"seq":8,"spent":["0/1","0/1"]}' WHERE name = 'tally/customers'""")
     assert problems(full) == ["the state 'tally/customers' is not what the entries say."]
     account = Ledger.open(full).account("customers")
     assert account is not None
@@ -192,8 +187,7 @@ def test_an_edited_tally_is_found_and_not_used(full: Path, pay: MakeCharge) -> N
 
 
 @pytest.mark.parametrize(
-    "value",
-    ['{"seq":1,"spent":["0/1","0/1"]}', '{"seq":3,"spent":[]}', '{"seq":99,"spent":[]}', "", "{}", "[]"],
+    "value", ['{"seq":1,"spent":["0/1","0/1"]}', '{"seq":3,"spent":[]}', '{"seq":99,"spent":[]}', "", "{}", "[]"]
 )
 def test_a_tally_that_points_elsewhere_is_found(full: Path, value: str) -> None:
     with opened(full) as db:
@@ -224,9 +218,7 @@ def test_an_exchanged_secret_key_is_found(full: Path) -> None:
         Ledger.open(full).account("customers")
 
 
-def test_an_older_copy_is_whole_in_itself_and_exposed_by_a_published_head(
-    full: Path, pay: MakeCharge
-) -> None:
+def test_an_older_copy_is_whole_in_itself_and_exposed_by_a_published_head(full: Path, pay: MakeCharge) -> None:
     older = full.with_name("older")
     shutil.copy(full, older)
     with Ledger.open(full) as ledger:
@@ -245,28 +237,19 @@ def test_an_older_copy_is_whole_in_itself_and_exposed_by_a_published_head(
 
 
 REWRITTEN: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
-    "a lower sum": (
-        lambda b: b[3].update(spent=["1/4", "0/1"]),
-        "entry 4 of 'customers' does not tell what was spent",
-    ),
+    "a lower sum": (lambda b: b[3].update(spent=["1/4", "0/1"]), "entry 4 of 'customers' does not tell what was spent"),
     "a lower charge": (lambda b: b[3].update(events=[], epsilon="0/1"), "does not tell what was spent"),
     "a charge removed": (lambda b: b.pop(3), "is a release that no charge of its question paid for"),
     "a release twice": (lambda b: b.append(b[8] | {"charge": 8}), "is a release that no charge"),
     "a release for another question": (lambda b: b[8].update(question="q3"), "is a release that no charge"),
-    "a release of another account": (
-        lambda b: b[4].update(population="staff"),
-        "is a release that no charge",
-    ),
+    "a release of another account": (lambda b: b[4].update(population="staff"), "is a release that no charge"),
     "a larger budget": (lambda b: b.append(b[0]), "opens an account that was open"),
     "a smaller budget": (lambda b: b[1]["budget"].update(epsilon="1/4"), "a capacity above its budget"),
     "no budget": (lambda b: b[1]["budget"].update(epsilon="0/1"), "without an ε"),
     "a smaller cap": (lambda b: b[0]["budget"].update(per_query="1/4"), "above the cap on one query"),
     "a larger capacity": (lambda b: b[0].update(capacity=["4/1", "1/1"]), "a capacity above its budget"),
     "a capacity of another form": (lambda b: b[0].update(capacity=["1/1"]), "has 2 sums, and not 1"),
-    "a smaller capacity": (
-        lambda b: b[1].update(capacity=["1/4", "0/1"]),
-        "entry 6 of 'staff' is a charge that its",
-    ),
+    "a smaller capacity": (lambda b: b[1].update(capacity=["1/4", "0/1"]), "entry 6 of 'staff' is a charge that its"),
     "no account": (lambda b: b.pop(1), "has no account"),
     "a schema again": (lambda b: b.append(b[2]), "pins a table that was pinned"),
     "a charge per unit": (lambda b: b[3].update(units="t"), "charged per unit, in an unknown form"),
@@ -328,9 +311,7 @@ def test_a_ledger_in_memory_is_checked_in_the_same_way(pay: MakeCharge) -> None:
 def test_ten_thousand_entries_are_checked_quickly(path: Path, pay: MakeCharge) -> None:
     with Ledger.open(path) as ledger:
         account = ledger.open_account("p", Budget(10))
-        ledger._log.write(
-            lambda view: _fill(view, pay, 10_000)
-        )  # in one transaction, since one by one takes a while
+        ledger._log.write(lambda view: _fill(view, pay, 10_000))  # in one transaction, since one by one takes a while
         start = time.process_time()
         report = ledger.verify()
         assert time.process_time() - start < 10  # about 1 s on a laptop

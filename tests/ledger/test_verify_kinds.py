@@ -77,10 +77,7 @@ PEOPLE = {"budget": budget("1/1"), "filter": "basic", "capacity": ["1/1", "0/1"]
 MOVED = {"kind": "moved", "to": "elsewhere", "head": HASH, "population": "a", **BOARD, "time": "2026"}
 
 FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
-    "a budget raised above its capacity's": (
-        at(3, capacity=["9/1", "1/1000000"]),
-        "a capacity above its budget",
-    ),
+    "a budget raised above its capacity's": (at(3, capacity=["9/1", "1/1000000"]), "a capacity above its budget"),
     "a budget below what was spent": (
         at(3, budget=budget("1/4", "1/1000000"), capacity=["1/4", "1/1000000"]),
         "lowers the budget below what was spent",
@@ -129,15 +126,9 @@ FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
         append(11, budget=budget("1/2"), capacity=["1/2", "0/1"]),
         "lowers the cap of 'ben', which was reserved",
     ),
-    "caps above what there is": (
-        append(11, name="dan"),
-        "reserves more than the budget",
-    ),
+    "caps above what there is": (append(11, name="dan"), "reserves more than the budget"),
     "caps above a group's": (append(13, name="dan"), "reserves more than the cap of 'team'"),
-    "analysts who were apart": (
-        at(10, analysts="together"),
-        "the published head is not in this ledger",
-    ),
+    "analysts who were apart": (at(10, analysts="together"), "the published head is not in this ledger"),
     "a budget for each person, and none kept": (
         append(8, 8, kind="people", charge=8, commitment=HASH),
         "unknown field",
@@ -251,15 +242,8 @@ def test_every_kind_is_forged_above() -> None:
 @pytest.mark.parametrize(
     "name", ["terms/a", "terms/b", 'analyst/["a","ana"]', 'group/["b","team"]', 'analyst/["b","ben"]']
 )
-def test_a_state_of_the_owner_that_was_edited_is_found_and_not_used(
-    owned: Path, pay: MakeCharge, name: str
-) -> None:
-    for value in (
-        "",
-        "{}",
-        '{"seq":1,"spent":["0/1","0/1"]}',
-        '{"analysts":{},"budget":1,"groups":{},"status":null}',
-    ):
+def test_a_state_of_the_owner_that_was_edited_is_found_and_not_used(owned: Path, pay: MakeCharge, name: str) -> None:
+    for value in ("", "{}", '{"seq":1,"spent":["0/1","0/1"]}', '{"analysts":{},"budget":1,"groups":{},"status":null}'):
         copy = owned.with_name("copy")
         shutil.copy(owned, copy)
         with opened(copy) as db:

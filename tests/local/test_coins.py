@@ -40,9 +40,7 @@ def test_certain_coins_need_no_luck() -> None:
     assert not Coin(0).flips(5, Script(pattern=b"\0")).any()
 
 
-@pytest.mark.parametrize(
-    "weight", [1 << 47, 3 * (1 << 47), (1 << 62) + (1 << 47), WHOLE - (1 << 48)], ids=hex
-)
+@pytest.mark.parametrize("weight", [1 << 47, 3 * (1 << 47), (1 << 62) + (1 << 47), WHOLE - (1 << 48)], ids=hex)
 def test_many_flips_have_the_chance_and_not_another(weight: int) -> None:
     coin = Coin(weight)
     heads = int(coin.flips(N, SystemEntropy()).sum())

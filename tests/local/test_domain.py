@@ -103,23 +103,7 @@ def test_a_server_asks_for_some_values_in_its_order() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [
-        0,
-        1,
-        -4,
-        [],
-        ["a"],
-        ["a", "a"],
-        [1, True],
-        [0.0, 0],
-        [math.nan, 1],
-        "abc",
-        b"ab",
-        2.5,
-        None,
-        True,
-        [[1], [2]],
-    ],
+    [0, 1, -4, [], ["a"], ["a", "a"], [1, True], [0.0, 0], [math.nan, 1], "abc", b"ab", 2.5, None, True, [[1], [2]]],
     ids=repr,
 )
 def test_what_is_no_domain_is_refused_in_a_sentence(bad: Any) -> None:
@@ -149,8 +133,4 @@ def test_keys_name_equal_values_alike() -> None:
 def test_a_domain_shows_itself_and_is_a_value() -> None:
     assert repr(Domain(9)) == "9" and repr(Domain(["a", "b"])) == "['a', 'b']"
     assert repr(Domain([str(i) for i in range(100)])) == "<100 values>"
-    assert (
-        Domain(3) == Domain(3)
-        and hash(Domain(["a", "b"])) == hash(Domain(["a", "b"]))
-        and len(Domain(3)) == 3
-    )
+    assert Domain(3) == Domain(3) and hash(Domain(["a", "b"])) == hash(Domain(["a", "b"])) and len(Domain(3)) == 3

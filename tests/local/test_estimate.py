@@ -56,9 +56,7 @@ ORACLES = [RandomizedResponse(2, epsilon=1), RandomizedResponse(20, epsilon=2), 
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
 @pytest.mark.parametrize("users", [1, 2, 7, 60])
 @pytest.mark.parametrize("oracle", ORACLES, ids=repr)
-def test_proven_intervals_hold_for_every_truth(
-    oracle: FrequencyOracle, users: int, confidence: float
-) -> None:
+def test_proven_intervals_hold_for_every_truth(oracle: FrequencyOracle, users: int, confidence: float) -> None:
     interval = estimates(oracle, users).proven_interval(confidence)
     assert min(coverage(oracle, users, interval)) >= confidence
 
@@ -76,9 +74,7 @@ def test_intervals_hold_as_often_as_they_say_when_there_are_many_reports(oracle:
 
 @pytest.mark.parametrize("value", [-0.4, -0.01, 0.0, 0.13, 0.5, 0.99, 1.0, 1.2])
 @pytest.mark.parametrize(("own", "other"), [(2.0, 2.0), (9.0, 0.5), (0.5, 9.0), (3.0, 0.0)])
-def test_an_interval_is_all_truths_that_the_estimate_is_near_to(
-    value: float, own: float, other: float
-) -> None:
+def test_an_interval_is_all_truths_that_the_estimate_is_near_to(value: float, own: float, other: float) -> None:
     users, reach = 150, 4.0
     estimate = Estimate(("x",), np.array([value]), users=users, own=own, other=other, reach=reach)
     truths = np.linspace(0, 1, 200_001)
@@ -142,9 +138,7 @@ def test_an_estimate_is_a_table_and_a_sequence() -> None:
     assert [label for label, _ in estimate.simplex()] == ["blue", "red"]
     with pytest.raises(ValueError, match="read-only"):
         estimate.values[0] = 1
-    assert "… 80 more" in repr(
-        UnaryEncoding(100, epsilon=1).estimate([UnaryEncoding(100, epsilon=1).randomize(1)])
-    )
+    assert "… 80 more" in repr(UnaryEncoding(100, epsilon=1).estimate([UnaryEncoding(100, epsilon=1).randomize(1)]))
 
 
 def test_hadamard_bounds_the_share_of_a_block_and_says_what_that_leaves_open() -> None:

@@ -17,14 +17,7 @@ from numpy.typing import NDArray
 import discreet as dp
 from discreet.accounting import pure
 from discreet.errors import InvalidParameter
-from discreet.local import (
-    FrequencyOracle,
-    Hadamard,
-    RandomizedResponse,
-    Randomizer,
-    SubsetSelection,
-    UnaryEncoding,
-)
+from discreet.local import FrequencyOracle, Hadamard, RandomizedResponse, Randomizer, SubsetSelection, UnaryEncoding
 from discreet.privacy.codec import decode, encode
 from discreet.privacy.discrete_events import RandomizedResponseEvent
 from discreet.privacy.event import ApproximateEvent

@@ -39,9 +39,7 @@ def test_a_name_or_a_path_that_is_none_is_refused(message: str, value: Any) -> N
     assert refused.value.hint
 
 
-@pytest.mark.parametrize(
-    "value", [[1], {}, np.array([1.0, 2.0]), float("nan")], ids=lambda v: type(v).__name__
-)
+@pytest.mark.parametrize("value", [[1], {}, np.array([1.0, 2.0]), float("nan")], ids=lambda v: type(v).__name__)
 def test_other_must_be_a_value_that_can_be_looked_up(value: Any) -> None:
     with pytest.raises(InvalidParameter, match="other must be a value"):
         RandomizedResponse(["a", "b"], epsilon=1, other=value)
@@ -54,9 +52,7 @@ def test_the_error_of_a_sketch_needs_a_number_of_users(users: Any) -> None:
             sketch.error(users)
 
 
-@pytest.mark.parametrize(
-    "domain", [3, 2.5, True, object(), "abc", []], ids=lambda value: type(value).__name__
-)
+@pytest.mark.parametrize("domain", [3, 2.5, True, object(), "abc", []], ids=lambda value: type(value).__name__)
 def test_a_list_to_look_up_must_be_a_list(domain: Any) -> None:
     for randomizer in (SKETCH, COLUMNS, TEXTS):
         reports = randomizer.randomize(["a", "b", "a"])

@@ -40,9 +40,7 @@ def law_at(law: LinearHash, place: int, tree: Branches) -> dict[Any, Fraction]:
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(2), Fraction(9)], ids=str)
 @pytest.mark.parametrize("size", [2, 5, 9])
-def test_local_hashing_has_ratio_e_to_epsilon_at_most_and_nearly(
-    size: int, epsilon: Fraction, tree: Branches
-) -> None:
+def test_local_hashing_has_ratio_e_to_epsilon_at_most_and_nearly(size: int, epsilon: Fraction, tree: Branches) -> None:
     """Given the public vector, of which several are tried; for values outside of the domain too."""
     law = linear_hash(epsilon, size)
     for drawn in (1, law.size - 1):
@@ -117,8 +115,7 @@ def test_values_outside_are_answered_like_a_uniform_one(tree: Branches) -> None:
 
 
 @pytest.mark.parametrize(
-    ("users", "q", "chance"),
-    [(1000, 7, Fraction(1, 100)), (10**6, 11, Fraction(1, 10**8)), (5, 2, Fraction(1, 4))],
+    ("users", "q", "chance"), [(1000, 7, Fraction(1, 100)), (10**6, 11, Fraction(1, 10**8)), (5, 2, Fraction(1, 4))]
 )
 def test_the_least_support_is_the_binomial_quantile(users: int, q: int, chance: Fraction) -> None:
     least = least_support(users, q, chance)
@@ -217,13 +214,7 @@ def test_spelling_and_reading_agree() -> None:
     rows = spelling.rows(["", "abc", "aXbYc", "ééééééé", "ab\0ca", "abcabcabc", "XYZXYZabc"])
     assert [spelling.text(r) for r in rows] == ["", "abc", "abc", "ééééé", "ab", "abcab", "abc"]
     utf8 = Spelling(4, None)
-    assert [utf8.text(r) for r in utf8.rows(["", "ö", "abcdef", "öööö", "a\0b"])] == [
-        "",
-        "ö",
-        "abcd",
-        "öö",
-        "a",
-    ]
+    assert [utf8.text(r) for r in utf8.rows(["", "ö", "abcdef", "öööö", "a\0b"])] == ["", "ö", "abcd", "öö", "a"]
 
 
 def test_beginnings_of_equal_texts_are_equal_and_of_others_differ() -> None:
@@ -288,10 +279,7 @@ def test_what_is_no_report_no_domain_or_no_error_is_refused() -> None:
 
 
 def test_they_are_frozen_values_that_explain_themselves() -> None:
-    for made in (
-        LocalHashing(["a", "b"], epsilon="0.5"),
-        HeavyHitters(epsilon="0.5", length=8, alphabet=LETTERS),
-    ):
+    for made in (LocalHashing(["a", "b"], epsilon="0.5"), HeavyHitters(epsilon="0.5", length=8, alphabet=LETTERS)):
         assert pickle.loads(pickle.dumps(made)) == made
         title, *steps = made.explain().splitlines()
         assert title == repr(made) and len(steps) >= 4 and "0.5-DP" in made.explain()

@@ -74,9 +74,7 @@ def test_no_value_is_refused(randomizer: Randomizer, odd: str) -> None:
     assert np.shape(randomizer.randomize([ODD[odd], "a"])) == (2, *shape)
 
 
-@pytest.mark.parametrize(
-    "odd", ["endless", "tiny", "signalling", "long", "long fraction", "missing", "least", "half"]
-)
+@pytest.mark.parametrize("odd", ["endless", "tiny", "signalling", "long", "long fraction", "missing", "least", "half"])
 def test_no_number_is_refused(odd: str) -> None:
     for number in NUMBERS:
         assert isinstance(number.randomize(ODD[odd]), int)
@@ -87,9 +85,7 @@ def test_no_number_is_refused(odd: str) -> None:
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda r: type(r).__name__)
-@pytest.mark.parametrize(
-    "several", [(0.9,) * 5, range(5), memoryview(bytes(5))], ids=["tuple", "range", "memory"]
-)
+@pytest.mark.parametrize("several", [(0.9,) * 5, range(5), memoryview(bytes(5))], ids=["tuple", "range", "memory"])
 def test_one_charge_pays_for_one_report(tmp_path: Path, number: Randomizer, several: Any) -> None:
     budget = DeviceBudget.create(tmp_path / "budget.json", 10)
     with pytest.raises(InvalidParameter):
@@ -178,10 +174,7 @@ def test_labels_that_numpy_wraps_are_the_labels() -> None:
 def test_narrow_floats_do_not_round_the_size_of_the_domain(kind: Any) -> None:
     question = RandomizedResponse(2049, epsilon=100)
     assert question.randomize(np.array([2048, 7], dtype=kind)).tolist() == [2048, 7]
-    assert RandomizedResponse(2**40, epsilon=100).randomize(np.array([2048, 7], dtype=kind)).tolist() == [
-        2048,
-        7,
-    ]
+    assert RandomizedResponse(2**40, epsilon=100).randomize(np.array([2048, 7], dtype=kind)).tolist() == [2048, 7]
 
 
 @pytest.mark.parametrize("value", [0.5, 7, "tree", b"tree", True, float("nan")])
@@ -202,14 +195,10 @@ def test_a_forged_report_of_a_vector_is_refused(place: int) -> None:
             vectors.estimate(forged)
 
 
-@pytest.mark.parametrize(
-    "reports", [[1, [1]], np.ma.array([1, 2], mask=[True, False])], ids=["ragged", "masked"]
-)
+@pytest.mark.parametrize("reports", [[1, [1]], np.ma.array([1, 2], mask=[True, False])], ids=["ragged", "masked"])
 @pytest.mark.parametrize("randomizer", [*ANY, *NUMBERS], ids=lambda r: type(r).__name__)
 def test_what_is_no_array_of_reports_is_refused(randomizer: Randomizer, reports: Any) -> None:
-    asked = (
-        ["a"] if isinstance(randomizer, CountMeanSketch | HadamardSketch | HeavyHitters | Rappor) else None
-    )
+    asked = ["a"] if isinstance(randomizer, CountMeanSketch | HadamardSketch | HeavyHitters | Rappor) else None
     with pytest.raises(InvalidParameter):
         randomizer.estimate(reports, domain=asked)
 

@@ -36,9 +36,7 @@ def found() -> tuple[NDArray[Any], list[Fraction]]:
     hitters = HeavyHitters(epsilon=2, length=6, alphabet="abcdefghijklmnopqrstuvwxyz")
     level, report = np.divmod(hitters.randomize(["rabbit"] * N), hitters.law.size * hitters.law.prime)
     at = [int(place[0]) for place in hitters._places(hitters.spelling.rows(["rabbit"]))]
-    seen = [
-        lies(hitters.law, report[level == i], place) + i * hitters.law.prime for i, place in enumerate(at)
-    ]
+    seen = [lies(hitters.law, report[level == i], place) + i * hitters.law.prime for i, place in enumerate(at)]
     p, q = hitters.law.coin.chance, hitters.law.prime
     return np.concatenate(seen), [c / len(at) for _ in at for c in [p] + [(1 - p) / (q - 1)] * (q - 1)]
 
@@ -91,9 +89,7 @@ def ranked() -> tuple[NDArray[Any], list[Fraction]]:
 
 
 @pytest.mark.parametrize("look", [hashed, found, signed, flagged, cornered, ranked])
-def test_reports_have_the_stated_law_and_no_other(
-    look: Callable[[], tuple[NDArray[Any], list[Fraction]]],
-) -> None:
+def test_reports_have_the_stated_law_and_no_other(look: Callable[[], tuple[NDArray[Any], list[Fraction]]]) -> None:
     seen, chances = look()
     assert sum(chances) == 1
     law = [float(c) for c in chances]

@@ -27,15 +27,7 @@ __all__ = ["branches"]
 
 Law = dict[Hashable, Fraction]
 OUTSIDE = "not in the domain"
-EPSILONS = [
-    Fraction(1, 10**6),
-    Fraction(1, 100),
-    Fraction(1, 2),
-    Fraction(1),
-    Fraction(3),
-    Fraction(12),
-    Fraction(60),
-]
+EPSILONS = [Fraction(1, 10**6), Fraction(1, 100), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(12), Fraction(60)]
 ORACLES: dict[str, Callable[[Fraction], FrequencyOracle]] = {
     "binary": lambda e: RandomizedResponse(epsilon=e),
     "response": lambda e: RandomizedResponse(5, epsilon=e),
@@ -152,9 +144,7 @@ def test_randomized_response_is_the_textbook_law(branches: Branches) -> None:
     assert law[0] == law[2] == law[3] == (1 - law[1]) / 3
 
 
-def test_subsets_are_uniform_among_those_that_hold_the_value_and_those_that_do_not(
-    branches: Branches,
-) -> None:
+def test_subsets_are_uniform_among_those_that_hold_the_value_and_those_that_do_not(branches: Branches) -> None:
     law = law_of(SubsetSelection(6, epsilon=1, size=3), 2, branches)
     assert len(law) == 20 and len({p for s, p in law.items() if 2 in s}) == 1  # type: ignore[operator]
     assert len({p for s, p in law.items() if 2 not in s}) == 1  # type: ignore[operator]

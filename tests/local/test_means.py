@@ -25,15 +25,7 @@ from tests.noise.chi_square import accepts
 
 __all__ = ["tree"]
 
-EPSILONS = [
-    Fraction(1, 10**6),
-    Fraction(1, 100),
-    Fraction(1, 2),
-    Fraction(1),
-    Fraction(3),
-    Fraction(12),
-    Fraction(40),
-]
+EPSILONS = [Fraction(1, 10**6), Fraction(1, 100), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(12), Fraction(40)]
 VALUES = [-1.0, -0.3, 0.0, 0.1, 0.999, 1.0, math.nan, -5.0, math.inf]
 SINGLE = [Duchi, Laplace, Piecewise]
 
@@ -48,9 +40,7 @@ def tight(epsilon: Fraction) -> bool:
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
-def test_the_bit_of_a_number_has_ratio_e_to_epsilon_at_most_and_nearly(
-    epsilon: Fraction, tree: Branches
-) -> None:
+def test_the_bit_of_a_number_has_ratio_e_to_epsilon_at_most_and_nearly(epsilon: Fraction, tree: Branches) -> None:
     duchi = Duchi(epsilon=epsilon)
     laws = [law_of(duchi, x, tree) for x in VALUES]
     ratio = largest_ratio(laws)
@@ -224,9 +214,7 @@ def test_a_mean_of_many_devices_lies_in_its_interval(kind: type[Duchi | Laplace 
 
 
 def test_a_mean_of_vectors_lies_in_its_intervals() -> None:
-    rows = np.linspace(-1, 1, 30_000)[:, None] * np.array([1, -1, 0.5, 0, 0.2]) + np.array(
-        [0, 0, 0.5, 1, -0.4]
-    )
+    rows = np.linspace(-1, 1, 30_000)[:, None] * np.array([1, -1, 0.5, 0, 0.2]) + np.array([0, 0, 0.5, 1, -0.4])
     duchi = Duchi(epsilon=2, dimension=5)
     estimate = duchi.estimate(duchi.randomize(rows))
     means = np.clip(rows, -1, 1).mean(axis=0)
@@ -235,9 +223,7 @@ def test_a_mean_of_vectors_lies_in_its_intervals() -> None:
     assert np.abs(estimate.values - means[::-1]).max() > 6.6 * estimate.standard_error[0]
 
 
-@pytest.mark.parametrize(
-    "randomizer", [*(k(epsilon=1) for k in SINGLE), Duchi(epsilon=1, dimension=2)], ids=repr
-)
+@pytest.mark.parametrize("randomizer", [*(k(epsilon=1) for k in SINGLE), Duchi(epsilon=1, dimension=2)], ids=repr)
 def test_every_number_is_answered_and_no_type_but_numbers(randomizer: Any) -> None:
     wide = getattr(randomizer, "dimension", None) == 2
     anything: tuple[Any, ...] = (

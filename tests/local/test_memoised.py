@@ -15,15 +15,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidParameter, LedgerCorrupt, LedgerError
-from discreet.local import (
-    Hadamard,
-    Memoised,
-    RandomizedResponse,
-    Rappor,
-    SubsetSelection,
-    UnaryEncoding,
-    durable,
-)
+from discreet.local import Hadamard, Memoised, RandomizedResponse, Rappor, SubsetSelection, UnaryEncoding, durable
 from discreet.local.memoised import fingerprint
 
 WIDE = RandomizedResponse(1 << 40, epsilon=1)
@@ -101,9 +93,7 @@ def test_values_outside_of_the_domain_share_an_answer(tmp_path: Path) -> None:
     assert daily.knows("!") and not daily.knows(2) and daily.spent == 1
 
 
-def test_a_report_leaves_only_after_its_answer_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_leaves_only_after_its_answer_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     daily = Memoised(WIDE, tmp_path / "answers")
     report = daily.randomize(1)
     for step in ("os.write", "os.fsync", "os.open"):
@@ -167,8 +157,5 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path: Path) -> None:
     if not hasattr(os, "O_NOFOLLOW"):
         pytest.skip("links are no danger here")
     (tmp_path / "answers.lock").symlink_to(tmp_path / "target")
-    with (
-        pytest.raises(LedgerError, match="cannot be used"),
-        durable.exclusive(str(tmp_path / "answers.lock")),
-    ):
+    with pytest.raises(LedgerError, match="cannot be used"), durable.exclusive(str(tmp_path / "answers.lock")):
         pass

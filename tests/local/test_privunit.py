@@ -76,21 +76,15 @@ def test_the_mean_closeness_is_that_of_order_statistics(pairs: int, nearest: int
     others = 2 * pairs - nearest
     found = closeness(pairs, nearest, p, d)
     assert found.mean == pytest.approx(0.75 * near - 0.25 * near * nearest / others, rel=1e-6)
-    assert found.square == pytest.approx(
-        0.75 * square + 0.25 * (2 * pairs / d - nearest * square) / others, rel=1e-6
-    )
+    assert found.square == pytest.approx(0.75 * square + 0.25 * (2 * pairs / d - nearest * square) / others, rel=1e-6)
 
 
 def test_one_pair_is_the_sign_of_a_random_projection() -> None:
     # Duchi, Jordan, Wainwright's ℓ2 mechanism: E|⟨u, x⟩| = Γ(d/2)/(√π·Γ((d + 1)/2))
     for d in (2, 5, 100):
-        projection = (
-            special.gamma(d / 2) / special.gamma((d + 1) / 2) / math.sqrt(math.pi) if d < 100 else None
-        )
+        projection = special.gamma(d / 2) / special.gamma((d + 1) / 2) / math.sqrt(math.pi) if d < 100 else None
         found = closeness(1, 1, Fraction(1), d).mean
-        assert found == pytest.approx(
-            projection or math.exp(math.lgamma(50) - math.lgamma(50.5)) / math.sqrt(math.pi)
-        )
+        assert found == pytest.approx(projection or math.exp(math.lgamma(50) - math.lgamma(50.5)) / math.sqrt(math.pi))
 
 
 @cache

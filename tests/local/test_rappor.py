@@ -19,9 +19,7 @@ ALARM = 1e-9
 
 
 def test_filters_are_published_hashes() -> None:
-    digest = hashlib.blake2b(
-        b"news.example", digest_size=16, person=b"discreet", salt=(5).to_bytes(16, "big")
-    ).digest()
+    digest = hashlib.blake2b(b"news.example", digest_size=16, person=b"discreet", salt=(5).to_bytes(16, "big")).digest()
     wanted = {int.from_bytes(digest[i : i + 8], "little") % 100 for i in (0, 8)}
     row = Bloom(100, 2, 8).filters(["news.example"], [5])[0]
     assert set(np.flatnonzero(row).tolist()) == wanted

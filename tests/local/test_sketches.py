@@ -30,9 +30,7 @@ ALARM = 6.5
 @pytest.mark.parametrize("kind", SKETCHES)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(6)], ids=str)
 @pytest.mark.parametrize("salt", ["", "a", "b"])
-def test_given_the_row_no_ratio_is_above_e_to_epsilon(
-    kind: Any, epsilon: Fraction, salt: str, tree: Branches
-) -> None:
+def test_given_the_row_no_ratio_is_above_e_to_epsilon(kind: Any, epsilon: Fraction, salt: str, tree: Branches) -> None:
     sketch = kind(epsilon=epsilon, rows=1, width=4, salt=salt)
     laws = [law_of(sketch, v, tree) for v in VALUES]
     ratio = largest_ratio(laws)
@@ -124,9 +122,7 @@ def test_an_unbiased_table_follows_the_published_server() -> None:
     decoded = table @ matrix
     word = digests(["v3"], sketch._key)
     mean = np.mean([decoded[row, sketch.place(word, np.array([row]))[0]] for row in range(4)])
-    assert sketch.estimate(reports, domain=["v3"]).values[0] == pytest.approx(
-        8 / 7 * (mean - 500 / 8) / 500, rel=1e-9
-    )
+    assert sketch.estimate(reports, domain=["v3"]).values[0] == pytest.approx(8 / 7 * (mean - 500 / 8) / 500, rel=1e-9)
 
 
 def test_the_transform_is_that_of_the_hadamard_matrix() -> None:
@@ -145,23 +141,13 @@ def test_the_hash_of_values_is_pinned_down() -> None:
     text = hashlib.blake2b(b"stree", digest_size=8, key=secret).digest()
     assert int(digests(["tree"], key)[0]) == int.from_bytes(text, "little")
     # SplitMix64 from the states 0 and 1: the reference implementation's first outputs
-    assert [int(w) for w in mixed(np.array([0, 1], dtype=np.uint64))] == [
-        0xE220A8397B1DCDAF,
-        0x910A2DEC89025CC1,
-    ]
+    assert [int(w) for w in mixed(np.array([0, 1], dtype=np.uint64))] == [0xE220A8397B1DCDAF, 0x910A2DEC89025CC1]
 
 
 def test_equal_values_have_one_hash_whatever_they_come_in() -> None:
     key = 99
     one = int(digests([7], key)[0])
-    for same in (
-        [7.0],
-        [np.int32(7)],
-        np.array([7]),
-        np.array([7], dtype=np.uint8),
-        [7, "x"],
-        np.array([7], object),
-    ):
+    for same in ([7.0], [np.int32(7)], np.array([7]), np.array([7], dtype=np.uint8), [7, "x"], np.array([7], object)):
         assert int(digests(same, key)[0]) == one
     assert int(digests([-1], key)[0]) == int(digests(np.array([-1]), key)[0])
     large = (1 << 64) - 1
@@ -169,9 +155,7 @@ def test_equal_values_have_one_hash_whatever_they_come_in() -> None:
     assert int(digests([large], key)[0]) != int(digests([-1], key)[0])
     for odd in (math.nan, math.inf, 10**6000, "\ud800", [1, "a"], object):
         assert digests([odd], key).shape == (1,)  # type: ignore[list-item]  # what cannot be hashed by Python, too
-    assert (
-        int(digests(np.array(["a"]), key)[0]) == int(digests(["a", 3], key)[0]) == int(digests(["a"], key)[0])
-    )
+    assert int(digests(np.array(["a"]), key)[0]) == int(digests(["a", 3], key)[0]) == int(digests(["a"], key)[0])
     different = ["a", b"a", 7, "7", 2.5, None, 10**30, -(10**30)]
     assert len(set(digests(different, key).tolist())) == len(different)
     assert set(digests(different, 98).tolist()).isdisjoint(digests(different, key).tolist())

@@ -22,9 +22,7 @@ from tests.meanings import fixture
 def main() -> int:
     """Compare or write."""
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.meanings", description=__doc__, formatter_class=form
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.meanings", description=__doc__, formatter_class=form)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--compare", action="store_true", help="compare with the fixture")
     what.add_argument("--write", action="store_true", help="write the fixture")
@@ -59,10 +57,7 @@ def write(new: Path | None, *, draw: bool) -> int:
         cases += map(json.loads, new.read_text(encoding="utf-8").splitlines())
     kept = ("world", "sql", "asked", "from") if draw else ("world", "sql", "asked", "from", "state")
     inputs = [{key: case[key] for key in kept if key in case} for case in cases]
-    written = [
-        case | means
-        for case, means in zip(inputs, fixture.observed(worlds, inputs, strict=True), strict=True)
-    ]
+    written = [case | means for case, means in zip(inputs, fixture.observed(worlds, inputs, strict=True), strict=True)]
     fixture.save(worlds, written)
     refused = sum("refused" in case["planned"] for case in written)
     print(f"{len(written)} cases, {refused} of them refused, {fixture.FIXTURE.stat().st_size:,} bytes")

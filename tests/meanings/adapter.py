@@ -104,11 +104,7 @@ def second_stage(p: Any, chosen: Facts) -> Any:
 def costs(p: Any) -> list[Facts]:
     """Return what each population pays: events by their stored tags, and (ε, δ)."""
     return [
-        {
-            "events": encode(c.events),
-            "epsilon": str(c.guarantee.epsilon),
-            "delta": str(c.guarantee.delta),
-        }
+        {"events": encode(c.events), "epsilon": str(c.guarantee.epsilon), "delta": str(c.guarantee.delta)}
         for c in p.charges.values()
     ]
 
@@ -117,9 +113,7 @@ def account(s: Any, p: Any) -> Facts:
     """Return what the account would have left, and what each person would pay in parts of a budget of their own."""
     found: Facts = {}
     if len(p.payers) == 1 and [*p.outputs] == [""]:
-        found["left"] = (
-            None if p.left is None else [str(Fraction(p.left.epsilon)), str(Fraction(p.left.delta))]
-        )
+        found["left"] = None if p.left is None else [str(Fraction(p.left.epsilon)), str(Fraction(p.left.delta))]
         people = s._desk._people
         if people is not None and p.stages is None:
             try:
@@ -226,8 +220,7 @@ def _state(found: NoisyTable) -> Facts:
         state["reports"] = list(found.reports)
     if found.spreads:
         state["trees"] = [
-            [[[*at, list(weights)] for at, weights in sorted(f.items())] for f in rows]
-            for rows in found.spreads
+            [[[*at, list(weights)] for at, weights in sorted(f.items())] for f in rows] for rows in found.spreads
         ]
     if found.levels:
         state["totals"] = plain(found.levels)

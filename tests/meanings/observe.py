@@ -109,7 +109,6 @@ def _release(r: Any) -> Facts:
 def _shown(r: Any, levels: Sequence[Fraction]) -> Facts:
     step = -(-len(r.rows) // MOST_ROWS) or 1
     intervals = {
-        str(float(level)): [plain(r.interval(column, level)[::step]) for column in r.columns]
-        for level in levels
+        str(float(level)): [plain(r.interval(column, level)[::step]) for column in r.columns] for level in levels
     }
     return {"rows": plain(r.rows[::step]), "of": len(r.rows), "intervals": intervals}

@@ -51,18 +51,14 @@ def test_the_fixture_has_cases_of_every_kind_and_is_small() -> None:
     assert {"first stage", "people", "left", "cells", "sensitivities of each"} <= facts
     assert {"measured", "trees", "totals", "reports", "selection", "notes", "error"} <= facts
     assert all(f"'{name}'" in str(queries) for name in MECHANISMS.values())
-    assert {"tests", "docs", "benchmarks", "fuzzer", "batches", "dialects"} <= {
-        case["from"] for case in cases
-    }
+    assert {"tests", "docs", "benchmarks", "fuzzer", "batches", "dialects"} <= {case["from"] for case in cases}
     assert sum(case["same"] != i for i, case in enumerate(cases) if "same" in case) >= 100
 
 
 def _wider(allocate: Callable[..., Any]) -> Callable[..., Any]:
     def changed(*given: Any, **options: Any) -> Any:
         found = allocate(*given, **options)
-        wider = [
-            replace(z, **{n: getattr(z, n) * Fraction(101, 100) for n in z.__slots__}) for z in found.noises
-        ]
+        wider = [replace(z, **{n: getattr(z, n) * Fraction(101, 100) for n in z.__slots__}) for z in found.noises]
         return replace(found, noises=tuple(wider))
 
     return changed
@@ -83,12 +79,7 @@ TWINS: dict[str, tuple[object, str, Callable[[Any], Any], set[str]]] = {
         {"cells"},
     ),
     "all queries are the same": (Question, "identity", lambda _: lambda *_, **__: "one", {"same"}),
-    "a note is dropped": (
-        planning.Query,
-        "notes",
-        lambda p: property(lambda plan: p.fget(plan)[1:]),
-        {"notes"},
-    ),
+    "a note is dropped": (planning.Query, "notes", lambda p: property(lambda plan: p.fget(plan)[1:]), {"notes"}),
     "intervals of less confidence": (
         Release,
         "interval",

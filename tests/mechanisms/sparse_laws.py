@@ -23,9 +23,7 @@ class Law:
     level: int
 
     @classmethod
-    def textbook(
-        cls, e1: float, e2: float, cutoff: int, monotonic: bool, level: int, sensitivity: int = 1
-    ) -> Law:
+    def textbook(cls, e1: float, e2: float, cutoff: int, monotonic: bool, level: int, sensitivity: int = 1) -> Law:
         """The scales of Algorithm 7 of Lyu, Su and Li: Δ/ε₁, and 2cΔ/ε₂ or cΔ/ε₂."""
         return cls(sensitivity / e1, (1 if monotonic else 2) * cutoff * sensitivity / e2, level)
 
@@ -57,9 +55,7 @@ class Law:
             need = bars - q
             if i in gaps:
                 v = need + gaps[i]
-                p *= np.where(
-                    v >= 0, -math.expm1(-1 / self.query) * np.exp(-np.maximum(v, 0) / self.query), 0.0
-                )
+                p *= np.where(v >= 0, -math.expm1(-1 / self.query) * np.exp(-np.maximum(v, 0) / self.query), 0.0)
             else:
                 p *= 1 - self.tail(need)
         return float(p.sum())

@@ -60,9 +60,7 @@ def discrete_tail(sigma_squared: Fraction, t: int) -> mp.mpf:
 def test_laplace_tail_is_an_upper_bound_to_ten_digits(width: Fraction, reach: int) -> None:
     t = int(width * reach)
     truth = laplace_tail(width, t)
-    assert (
-        truth <= DiscreteLaplaceNoise(width).tail(t) <= truth * (1 + mp.mpf(10) ** -10) + mp.mpf(10) ** -320
-    )
+    assert truth <= DiscreteLaplaceNoise(width).tail(t) <= truth * (1 + mp.mpf(10) ** -10) + mp.mpf(10) ** -320
 
 
 @pytest.mark.parametrize("width", [*WIDTHS, *HUGE])
@@ -70,9 +68,7 @@ def test_laplace_tail_is_an_upper_bound_to_ten_digits(width: Fraction, reach: in
 def test_rounded_gaussian_tail_is_an_upper_bound_to_ten_digits(width: Fraction, reach: int) -> None:
     t = int(width * reach)
     truth = rounded_tail(width, t)
-    assert (
-        truth <= RoundedGaussianNoise(width).tail(t) <= truth * (1 + mp.mpf(10) ** -10) + mp.mpf(10) ** -320
-    )
+    assert truth <= RoundedGaussianNoise(width).tail(t) <= truth * (1 + mp.mpf(10) ** -10) + mp.mpf(10) ** -320
 
 
 @pytest.mark.parametrize("width", [w for w in WIDTHS if w < 100])
@@ -89,9 +85,7 @@ def test_wide_discrete_gaussian_tail_is_above_the_sum(t: int) -> None:
     squared = Fraction(1 << 20) + 1  # the first that is not summed term by term
     k = np.arange(-60_000, 60_001, dtype=np.float64)
     mass = np.exp(-(k * k) / (2 * float(squared)))
-    truth = (
-        1 - mass[np.abs(k) <= t].sum() / mass.sum() if t < 1024 else mass[np.abs(k) > t].sum() / mass.sum()
-    )
+    truth = 1 - mass[np.abs(k) <= t].sum() / mass.sum() if t < 1024 else mass[np.abs(k) > t].sum() / mass.sum()
     assert truth * (1 - 1e-13) <= DiscreteGaussianNoise(squared).tail(t) <= truth * (1 + 1e-5)
 
 
@@ -103,9 +97,7 @@ LAWS: list[Additive] = [
 ]
 
 
-@pytest.mark.parametrize(
-    "law", [*LAWS, DiscreteLaplaceNoise(HUGE[1]), RoundedGaussianNoise(HUGE[1])], ids=str
-)
+@pytest.mark.parametrize("law", [*LAWS, DiscreteLaplaceNoise(HUGE[1]), RoundedGaussianNoise(HUGE[1])], ids=str)
 @pytest.mark.parametrize("confidence", ["0.5", "0.95", "1/3", "0.999999999999999999999"])
 def test_quantile_is_the_least_that_the_tail_allows(law: Additive, confidence: str) -> None:
     t = law.quantile(confidence)

@@ -18,9 +18,7 @@ from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width,
 def outside(t: float, n: int) -> float:
     """P(|S| > t) for the mean of n Laplace numbers scaled to variance 1: N(0, W) with W gamma of mean 1."""
     law = stats.gamma(n, scale=1 / n)
-    found, _ = integrate.quad(
-        lambda w: special.erfc(t / math.sqrt(2 * w)) * law.pdf(w), 0, math.inf, limit=500
-    )
+    found, _ = integrate.quad(lambda w: special.erfc(t / math.sqrt(2 * w)) * law.pdf(w), 0, math.inf, limit=500)
     return float(found)
 
 
@@ -39,8 +37,7 @@ def test_the_reach_is_enough_for_unequal_weights() -> None:
             unit = mp.sqrt(sum(x * x for x in c))
             b = [x / unit / mp.sqrt(2) for x in c]  # scales of Laplace numbers whose sum has variance 1
             parts = [
-                mp.fprod(b[i] ** 2 / (b[i] ** 2 - b[j] ** 2) for j in range(len(b)) if j != i)
-                for i in range(len(b))
+                mp.fprod(b[i] ** 2 / (b[i] ** 2 - b[j] ** 2) for j in range(len(b)) if j != i) for i in range(len(b))
             ]
             for alpha in (0.2, 0.05, 0.001):
                 t = mp.mpf(laplace_reach(alpha))
@@ -48,9 +45,7 @@ def test_the_reach_is_enough_for_unequal_weights() -> None:
                 assert 0 < tail <= alpha
 
 
-@pytest.mark.parametrize(
-    ("alpha", "waste"), [(0.05, 0.02), (0.01, 0.002), (1e-3, 1e-4), (1e-9, 1e-6), (1e-200, 1e-6)]
-)
+@pytest.mark.parametrize(("alpha", "waste"), [(0.05, 0.02), (0.01, 0.002), (1e-3, 1e-4), (1e-9, 1e-6), (1e-200, 1e-6)])
 def test_the_reach_is_close_to_the_quantile_of_one_laplace_number(alpha: float, waste: float) -> None:
     exact = -math.log(alpha) / math.sqrt(2)
     assert exact <= laplace_reach(alpha) <= exact * (1 + waste)

@@ -49,13 +49,7 @@ def test_no_pattern_of_bits_makes_a_warning() -> None:
 
 
 def test_numbers_of_every_kind_are_read_alike() -> None:
-    assert numbers([1, 2.5, Fraction(1, 2), Decimal("0.25"), np.float32(2)]).tolist() == [
-        1,
-        2.5,
-        0.5,
-        0.25,
-        2,
-    ]
+    assert numbers([1, 2.5, Fraction(1, 2), Decimal("0.25"), np.float32(2)]).tolist() == [1, 2.5, 0.5, 0.25, 2]
     assert numbers(np.array([3, 4], dtype=np.uint8)).tolist() == [3.0, 4.0]
     assert numbers([10**400, -(10**400)]).tolist() == [math.inf, -math.inf]
     assert numbers([Decimal("sNaN")]).shape == (1,)

@@ -35,14 +35,10 @@ def test_calibration_keeps_delta_by_its_own_law(epsilon: str, delta: str, sensit
     mechanism = DiscreteGaussian(epsilon=epsilon, delta=delta, sensitivity=sensitivity)
     assert delta_of(sensitivity, mechanism.noise.sigma_squared, epsilon) <= mp.mpf(delta)
     # and with one part in a hundred thousand less noise it would not
-    assert delta_of(sensitivity, mechanism.noise.sigma_squared * Fraction(99999, 100000), epsilon) > mp.mpf(
-        delta
-    )
+    assert delta_of(sensitivity, mechanism.noise.sigma_squared * Fraction(99999, 100000), epsilon) > mp.mpf(delta)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "factor"), [("5", "1e-3", 1.9), ("8", "1e-6", 3.0), ("3", "1e-3", 1.4)]
-)
+@pytest.mark.parametrize(("epsilon", "delta", "factor"), [("5", "1e-3", 1.9), ("8", "1e-6", 3.0), ("3", "1e-3", 1.4)])
 def test_the_analytic_sigma_would_under_protect(epsilon: str, delta: str, factor: float) -> None:
     analytic = Gaussian(epsilon=epsilon, delta=delta).noise.sigma
     assert delta_of(1, analytic**2, epsilon) > factor * mp.mpf(delta)
@@ -79,18 +75,14 @@ def test_the_costs_follow_what_can_move() -> None:
     assert DiscreteGaussian(sigma=3, sensitivity=2, dimension=1).events == one.events
     assert DiscreteGaussian(sigma=3, sensitivity="2.7").events == one.events
     assert DiscreteGaussian(sigma=3, dimension=10).events == Composed([DiscreteGaussianEvent(1, Fraction(9))])
-    assert DiscreteGaussian(sigma=3, sensitivity=2, dimension=10).events == Composed(
-        [ZCDPEvent(Fraction(2, 9))]
-    )
+    assert DiscreteGaussian(sigma=3, sensitivity=2, dimension=10).events == Composed([ZCDPEvent(Fraction(2, 9))])
 
 
 def test_an_array_that_may_move_in_two_places_is_not_taken_for_a_number() -> None:
     # Δ = 1.5 lets (1, 1) move, of norm √2, though one number moves by 1 at most.
     with pytest.raises(InvalidParameter, match="√2"):
         DiscreteGaussian(sigma=3, sensitivity="1.5").release(np.array([1, 2]))
-    assert DiscreteGaussian(sigma=3, sensitivity="1.5", dimension=2).events == Composed(
-        [ZCDPEvent(Fraction(1, 9))]
-    )
+    assert DiscreteGaussian(sigma=3, sensitivity="1.5", dimension=2).events == Composed([ZCDPEvent(Fraction(1, 9))])
     DiscreteGaussian(sigma=3, sensitivity="1.4").release(np.array([1, 2]))
 
 

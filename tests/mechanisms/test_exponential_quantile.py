@@ -62,9 +62,7 @@ def test_losses_move_within_the_stated_width_and_no_smaller_one_would_do(p: Frac
     cells, most = 4, 2 if weight == 1 else 3
     worst = dict.fromkeys(Relation, Fraction(0))
     for base in tables(cells, most):
-        given = [
-            losses(tuple(b + a for b, a in zip(base, own, strict=True)), p) for own in added(cells, weight)
-        ]
+        given = [losses(tuple(b + a for b, a in zip(base, own, strict=True)), p) for own in added(cells, weight)]
         alone = losses(base, p)
         worst[Relation.ADD_REMOVE] = max(worst[Relation.ADD_REMOVE], *(width(alone, d) for d in given))
         pairs = ((d, e) for i, d in enumerate(given) for e in given[:i])
@@ -78,17 +76,13 @@ def test_losses_move_within_the_stated_width_and_no_smaller_one_would_do(p: Frac
 @pytest.mark.parametrize("groups", [1, 2, 3, 4, None])
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("p", SHARES)
-def test_over_several_groups_no_pair_of_units_can_change_more(
-    p: Fraction, k: int, groups: int | None
-) -> None:
+def test_over_several_groups_no_pair_of_units_can_change_more(p: Fraction, k: int, groups: int | None) -> None:
     """Every choice of groups of the old and of the new unit; the widths of one group are those found above."""
     shared, alone = Fraction(2), 2 * max(p, 1 - p)
     n = 2 * k if groups is None else groups
     sets = [{i for i in range(n) if mask >> i & 1} for mask in range(1 << n)]
     units = [s for s in sets if len(s) <= k]
-    worst = max(
-        len(old & new) * shared + (len(old | new) - len(old & new)) * alone for old in units for new in units
-    )
+    worst = max(len(old & new) * shared + (len(old | new) - len(old & new)) * alone for old in units for new in units)
     q = ExponentialQuantile(epsilon=1, p=p, relation="replace", max_groups=k, groups=groups)
     assert sum(found * times for found, times in q.ranges) == worst
     assert q.rate * worst == NAMED
@@ -99,9 +93,7 @@ def test_over_several_groups_no_pair_of_units_can_change_more(
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("p", SHARES)
-def test_the_exact_law_keeps_epsilon_on_every_small_table_and_comes_close(
-    p: Fraction, relation: Relation
-) -> None:
+def test_the_exact_law_keeps_epsilon_on_every_small_table_and_comes_close(p: Fraction, relation: Relation) -> None:
     """By the law itself: log-probabilities of neighbours differ by numbers in an interval of one selection's width, and
     a mechanism with a tenth more than its rate would not.
     """
@@ -110,9 +102,7 @@ def test_the_exact_law_keeps_epsilon_on_every_small_table_and_comes_close(
     for base in tables(4, 2):
         for shift in (-1, 0, 2):
             near = [tuple(b + a for b, a in zip(base, own, strict=True)) for own in added(4, 1)]
-            logs = [
-                np.log(law(c, q, shift)) for c in (near if relation is Relation.REPLACE else [base, *near])
-            ]
+            logs = [np.log(law(c, q, shift)) for c in (near if relation is Relation.REPLACE else [base, *near])]
             ahead = logs[:1] if relation is Relation.ADD_REMOVE else logs
             worst = max(worst, *(float(np.ptp(x - y)) for x in ahead for y in logs))
     assert worst <= share + 1e-9
@@ -147,13 +137,7 @@ def test_runs_of_copies_are_drawn_as_often_as_single_candidates() -> None:
 
 @pytest.mark.parametrize(
     "copies",
-    [
-        np.array([1, 2]),
-        np.array([1, 0, 2]),
-        np.array([1.0, 1.0, 1.0]),
-        np.array([1, MOST, 1]),
-        np.array([1, -1, 1]),
-    ],
+    [np.array([1, 2]), np.array([1, 0, 2]), np.array([1.0, 1.0, 1.0]), np.array([1, MOST, 1]), np.array([1, -1, 1])],
     ids=repr,
 )
 def test_impossible_copies_are_refused(copies: np.ndarray) -> None:
@@ -305,9 +289,7 @@ def test_shares_that_have_no_rank_are_refused(p: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "counts",
-    [[], [1.5], [-1], ["1"], [True], [None], np.array([1.0]), np.array([[1]]), np.array([True])],
-    ids=repr,
+    "counts", [[], [1.5], [-1], ["1"], [True], [None], np.array([1.0]), np.array([[1]]), np.array([True])], ids=repr
 )
 def test_what_is_no_count_is_refused_without_quoting_it(counts: object) -> None:
     with pytest.raises(InvalidParameter) as caught:
@@ -316,13 +298,7 @@ def test_what_is_no_count_is_refused_without_quoting_it(counts: object) -> None:
 
 
 def test_impossible_groups_rows_and_grids_are_refused() -> None:
-    for wrong in (
-        {"max_groups": 0},
-        {"groups": 0},
-        {"row": -1},
-        {"sensitivity": "1/2"},
-        {"relation": "other"},
-    ):
+    for wrong in ({"max_groups": 0}, {"groups": 0}, {"row": -1}, {"sensitivity": "1/2"}, {"relation": "other"}):
         with pytest.raises(InvalidParameter):
             ExponentialQuantile(epsilon=1, **wrong)
     with pytest.raises(InvalidParameter, match="coarser grid"):
@@ -332,8 +308,6 @@ def test_impossible_groups_rows_and_grids_are_refused() -> None:
 def test_repr_can_be_read_back() -> None:
     for q in (
         ExponentialQuantile(epsilon="0.3"),
-        ExponentialQuantile(
-            epsilon=2, p="0.9", sensitivity=5, relation="replace", max_groups=2, groups=None, row=0
-        ),
+        ExponentialQuantile(epsilon=2, p="0.9", sensitivity=5, relation="replace", max_groups=2, groups=None, row=0),
     ):
         assert eval(repr(q), {"ExponentialQuantile": ExponentialQuantile}) == q

@@ -135,9 +135,7 @@ def test_no_unit_moves_the_parts_of_a_histogram_further_than_is_paid_for_whateve
     assert worst == q.moved.l1
 
 
-@pytest.mark.parametrize(
-    "weights", [[0] * 40, [0] * 39 + [10**9], [1], [0], [0, 5], [1 << 70, *[0] * 30, 1 << 70]]
-)
+@pytest.mark.parametrize("weights", [[0] * 40, [0] * 39 + [10**9], [1], [0], [0, 5], [1 << 70, *[0] * 30, 1 << 70]])
 @pytest.mark.parametrize("epsilon", ["1e-24", "1e-12", "1", "1e6", "1e24"])
 def test_no_table_and_no_epsilon_makes_a_draw_or_an_interval_fail(weights: list[int], epsilon: str) -> None:
     for p in (Fraction(1, 10**6), Fraction(1, 2), 1 - Fraction(1, 10**6)):
@@ -157,10 +155,7 @@ def law_of_edges(
     """The chance of each named cell with each set of edges, of noise up to `reach`: by definition, no draw."""
     cells, ends = len(weights), [0, *accumulate(weights)]
     target, scale = q.p * ends[-1], float(q.near.scale)
-    losses = [
-        max(ends[c] - target if c else 0, target - ends[c + 1] if c < cells - 1 else 0, 0)
-        for c in range(cells)
-    ]
+    losses = [max(ends[c] - target if c else 0, target - ends[c + 1] if c < cells - 1 else 0, 0) for c in range(cells)]
     named = np.exp([-float(q.rate * d) for d in losses])
     noise = np.exp(-np.abs(np.arange(-reach, reach + 1)) / scale)
     noise = noise * (1 - math.exp(-1 / scale)) / (1 + math.exp(-1 / scale))
@@ -197,9 +192,7 @@ def most_lost(q: ExponentialQuantile, one: Sequence[int], two: Sequence[int], re
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("p", [Fraction(1, 2), Fraction(9, 10)])
-def test_all_that_is_released_keeps_epsilon_by_its_exact_law_and_comes_close(
-    relation: Relation, p: Fraction
-) -> None:
+def test_all_that_is_released_keeps_epsilon_by_its_exact_law_and_comes_close(relation: Relation, p: Fraction) -> None:
     """The choice, edges that follow from noise, and counts between them, of all small tables of two and three cells."""
     q, worst = ExponentialQuantile(epsilon=40, p=p, relation=relation), 0.0
     for cells, base in ((2, 3), (3, 1)):

@@ -10,9 +10,7 @@ from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, 
 
 def test_the_four_arguments_give_the_mechanism() -> None:
     assert mechanism(noise="laplace", sensitivity=2, epsilon=0.5) == Laplace(epsilon=0.5, sensitivity=2)
-    assert mechanism(noise="laplace", sensitivity=2, epsilon=0.5, delta=0) == Laplace(
-        epsilon=0.5, sensitivity=2
-    )
+    assert mechanism(noise="laplace", sensitivity=2, epsilon=0.5, delta=0) == Laplace(epsilon=0.5, sensitivity=2)
     assert mechanism(noise="geometric", sensitivity=2, epsilon=0.5) == Geometric(epsilon=0.5, sensitivity=2)
     assert mechanism(noise="gaussian", sensitivity=2, epsilon=0.5, delta=1e-6) == Gaussian(
         epsilon=0.5, delta=1e-6, sensitivity=2

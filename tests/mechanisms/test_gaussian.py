@@ -127,14 +127,7 @@ def test_roots_of_extreme_fractions_are_rounded_up_by_little(exponent: int) -> N
 
 def test_explain_fills_in_the_numbers() -> None:
     text = Gaussian(epsilon=0.5, delta=1e-6, sensitivity=2).explain()
-    for piece in (
-        "Δ = 2",
-        "N(μ²/2, μ²)",
-        "Triangle inequality",
-        "Balle, Wang",
-        "M is (0.5, 1e-06)-DP",
-        "16.11",
-    ):
+    for piece in ("Δ = 2", "N(μ²/2, μ²)", "Triangle inequality", "Balle, Wang", "M is (0.5, 1e-06)-DP", "16.11"):
         assert piece in text
     text = Gaussian(epsilon=0.5, delta=1e-6, calibration="classical").explain()
     for piece in ("√(2 ln(1.25/1e-06))/0.5 = 10.5976", "ε = 0.5 < 1", "Theorem A.1"):

@@ -30,23 +30,9 @@ def name(mechanism: Any) -> str:
 def test_a_column_of_a_data_frame_is_read_by_place_and_not_by_its_index(mechanism: Any) -> None:
     labels, utilities = ["worst", "best", "middle"], [0, 1000, 500]
     shuffled = pd.Series(labels, index=[1, 2, 0])  # by label, place 1 would be the worst
-    gappy = pd.Series(
-        labels, index=[7, 8, 9]
-    )  # by label, no place exists: an error that tells what was drawn
-    for column in (
-        shuffled,
-        gappy,
-        pd.Index(labels),
-        pd.Categorical(labels),
-        pl.Series(labels),
-        np.array(labels),
-    ):
-        for numbers in (
-            utilities,
-            np.array(utilities),
-            pd.Series(utilities, index=[2, 0, 1]),
-            pl.Series(utilities),
-        ):
+    gappy = pd.Series(labels, index=[7, 8, 9])  # by label, no place exists: an error that tells what was drawn
+    for column in (shuffled, gappy, pd.Index(labels), pd.Categorical(labels), pl.Series(labels), np.array(labels)):
+        for numbers in (utilities, np.array(utilities), pd.Series(utilities, index=[2, 0, 1]), pl.Series(utilities)):
             named = mechanism.release(column, numbers)
             assert (named[0] if isinstance(named, list) else named) == "best"
 
@@ -97,16 +83,7 @@ CHOICES: dict[str, Callable[[Any], object]] = {
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize(
     "value",
-    [
-        "no such name",
-        3,
-        1.5,
-        True,
-        [object()],
-        {},
-        np.array(["a", "b"], dtype=object)[:, None],
-        pd.Series([1, 2]),
-    ],
+    ["no such name", 3, 1.5, True, [object()], {}, np.array(["a", "b"], dtype=object)[:, None], pd.Series([1, 2])],
     ids=lambda value: type(value).__name__,
 )
 def test_a_name_that_is_none_ends_in_a_sentence(choice: str, value: Any) -> None:

@@ -96,13 +96,7 @@ def test_every_event_keeps_the_ratio_on_integers(sensitivity: int) -> None:
 
 def test_explain_fills_in_the_numbers() -> None:
     text = Laplace(epsilon=0.5, sensitivity=3).explain()
-    for piece in (
-        "Δ = 3",
-        "b = Δ/ε = 3/0.5 = 6",
-        "Triangle inequality",
-        "exp(3/6) = exp(0.5)",
-        "M is 0.5-DP",
-    ):
+    for piece in ("Δ = 3", "b = Δ/ε = 3/0.5 = 6", "Triangle inequality", "exp(3/6) = exp(0.5)", "M is 0.5-DP"):
         assert piece in text
     text = Geometric(epsilon=0.5, sensitivity=2).explain()
     for piece in ("Δ = 2", "exp(−0.25)", "Triangle inequality", "M is 0.5-DP"):

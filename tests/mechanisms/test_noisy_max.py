@@ -34,9 +34,7 @@ def by_integral(kind: str) -> Callable[[NDArray[np.float64], float], NDArray[np.
                 others = [law.cdf(x - scaled[j]) for j in range(len(u)) if j != i]
                 return float(law.pdf(x - scaled[i]) * np.prod(others))
 
-            return float(
-                integrate.quad(joint, -8, 45, limit=400, points=[*sorted({*scaled.tolist(), 0.0})])[0]
-            )
+            return float(integrate.quad(joint, -8, 45, limit=400, points=[*sorted({*scaled.tolist(), 0.0})])[0])
 
         return np.array([first(i) for i in range(len(u))])
 
@@ -84,9 +82,7 @@ KINDS: list[tuple[Callable[..., Selection], Callable[[NDArray[np.float64], float
 @pytest.mark.parametrize(("kind", "law"), KINDS, ids=["exponential", "permute-and-flip", "noisy-max"])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_one_direction_allows_twice_the_rate_and_two_do_not(
-    kind: Callable[..., Selection],
-    law: Callable[[NDArray[np.float64], float], NDArray[np.float64]],
-    epsilon: float,
+    kind: Callable[..., Selection], law: Callable[[NDArray[np.float64], float], NDArray[np.float64]], epsilon: float
 ) -> None:
     mechanism = kind(epsilon=epsilon, monotonic=True)
     assert mechanism.rate == 2 * kind(epsilon=epsilon).rate

@@ -77,25 +77,12 @@ def test_no_refusal_quotes_the_value() -> None:
     assert not [s for s in said if "12345" in s]
 
 
-SCALARS = [
-    0,
-    -5,
-    np.int8(3),
-    np.uint64(1 << 63),
-    10**60,
-    2.5,
-    -0.0,
-    np.float32(1.5),
-    np.array(3),
-    np.array(2.5),
-]
+SCALARS = [0, -5, np.int8(3), np.uint64(1 << 63), 10**60, 2.5, -0.0, np.float32(1.5), np.array(3), np.array(2.5)]
 
 
 @pytest.mark.parametrize("value", SCALARS, ids=repr)
 def test_an_integer_stays_an_integer_and_a_float_a_float(value: object) -> None:
-    real = isinstance(value, float | np.floating) or (
-        isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    )
+    real = isinstance(value, float | np.floating) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
     noisy = Laplace(epsilon=1).release(value)
     assert type(noisy) is (float if real else int)
 
@@ -151,9 +138,7 @@ def test_floats_of_any_size_come_back_finite_and_near(mechanism: Numeric, value:
 
 
 def _two(mechanism: Numeric) -> Numeric:
-    return (
-        Laplace(epsilon=1, dimension=2) if isinstance(mechanism, Laplace) else Gaussian(sigma=2, dimension=2)
-    )
+    return Laplace(epsilon=1, dimension=2) if isinstance(mechanism, Laplace) else Gaussian(sigma=2, dimension=2)
 
 
 @pytest.mark.parametrize("sensitivity", ["1e-24", "1e-9", "0.001", 1, "1/3", "1e12", "1e24"])
@@ -208,9 +193,7 @@ def test_rounding_never_moves_neighbours_beyond_the_calibrated_steps(
     epsilon=st.fractions(min_value=Fraction(1, 10**6), max_value=50),
     dimension=st.integers(1, 1000),
 )
-def test_the_lattice_keeps_epsilon_exactly_and_costs_little(
-    delta: Fraction, epsilon: Fraction, dimension: int
-) -> None:
+def test_the_lattice_keeps_epsilon_exactly_and_costs_little(delta: Fraction, epsilon: Fraction, dimension: int) -> None:
     mechanism = Laplace(epsilon=epsilon, sensitivity=delta, dimension=dimension)
     fine = mechanism.lattice
     assert fine.steps / fine.noise.scale == epsilon  # type: ignore[attr-defined]
@@ -231,9 +214,7 @@ def test_the_lattice_keeps_mu_and_costs_little(delta: Fraction, sigma: Fraction,
     assert fine.noise.sigma * fine.grid.step <= sigma * (1 + Fraction(1, most))  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    "mechanism", [Laplace(epsilon="1e-11", dimension=9), Gaussian(sigma="1e11", dimension=9)]
-)
+@pytest.mark.parametrize("mechanism", [Laplace(epsilon="1e-11", dimension=9), Gaussian(sigma="1e11", dimension=9)])
 def test_the_lattice_is_not_too_fine_for_64_bits(mechanism: Numeric) -> None:
     fine = mechanism.lattice
     assert fine is not None and fine.noise.draw(9, SystemEntropy()).dtype == np.int64

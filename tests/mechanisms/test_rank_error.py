@@ -19,9 +19,7 @@ NOISES: list[Additive] = [
 ]
 
 
-def exact_law(
-    noise: Additive, weights: tuple[tuple[Fraction, int], ...], scale: int, reach: int
-) -> np.ndarray:
+def exact_law(noise: Additive, weights: tuple[tuple[Fraction, int], ...], scale: int, reach: int) -> np.ndarray:
     """The law of scale·Σ aᵢ Zᵢ on the integers, by convolution term by term."""
     k = np.arange(-reach, reach + 1)
     one = np.diff(noise.cdf(np.arange(-reach - 1, reach + 1, dtype=np.float64)))

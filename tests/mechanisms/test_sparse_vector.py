@@ -50,9 +50,7 @@ def test_no_neighbour_exceeds_epsilon_in_a_small_world(epsilon: float, cutoff: i
 
 
 @pytest.mark.parametrize(("epsilon", "cutoff", "monotonic"), CASES)
-def test_epsilon_is_attained_by_many_below_and_a_few_above(
-    epsilon: float, cutoff: int, monotonic: bool
-) -> None:
+def test_epsilon_is_attained_by_many_below_and_a_few_above(epsilon: float, cutoff: int, monotonic: bool) -> None:
     mechanism = SparseVector(epsilon=epsilon, threshold=1, cutoff=cutoff, monotonic=monotonic)
     law = law_of(mechanism, cutoff=cutoff, threshold=1)
     bars, chances = law.bars()

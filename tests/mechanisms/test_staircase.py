@@ -23,13 +23,7 @@ from tests.noise.chi_square import accepts, refuses
 
 ALARM = 1e-9
 RNG = SystemEntropy()
-SHAPES = [
-    (Fraction(1, 3), 5, 2),
-    (Fraction(1), 1, 1),
-    (Fraction(2), 7, 2),
-    (Fraction(2), 7, 7),
-    (Fraction(5), 40, 3),
-]
+SHAPES = [(Fraction(1, 3), 5, 2), (Fraction(1), 1, 1), (Fraction(2), 7, 2), (Fraction(2), 7, 7), (Fraction(5), 40, 3)]
 
 
 def masses(epsilon: float, width: int, inner: int, reach: int) -> NDArray[np.float64]:
@@ -55,9 +49,7 @@ def test_the_normaliser_is_the_papers() -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "width", "inner"), SHAPES)
-def test_a_move_by_at_most_the_width_costs_epsilon_and_not_less(
-    epsilon: Fraction, width: int, inner: int
-) -> None:
+def test_a_move_by_at_most_the_width_costs_epsilon_and_not_less(epsilon: Fraction, width: int, inner: int) -> None:
     reach = 6 * width
     p = masses(float(epsilon), width, inner, reach + width)
     log = np.log(p)
@@ -74,11 +66,7 @@ def test_draws_follow_the_law_and_not_a_neighbouring_one(epsilon: Fraction, widt
     truth = masses(float(epsilon), width, inner, reach)
     found = places(law.draw(200_000, RNG), reach)
     assert accepts(found, truth.tolist())
-    others = (
-        [(1.05, inner)]
-        + ([(1.0, inner + 1)] if inner < width else [])
-        + ([(1.0, inner - 1)] if inner > 1 else [])
-    )
+    others = [(1.05, inner)] + ([(1.0, inner + 1)] if inner < width else []) + ([(1.0, inner - 1)] if inner > 1 else [])
     for stretch, r in others:
         wrong = masses(float(epsilon) * stretch, width, r, reach)
         if np.abs(wrong - truth).sum() > 0.02:  # enough to be seen in so many draws
@@ -151,16 +139,11 @@ def test_the_error_is_the_papers_and_falls_faster_than_laplaces() -> None:
         mean = 2 * (i * weight).sum() / (2 * weight.sum() - 1)
         assert mean / width == pytest.approx(math.exp(epsilon / 2) / math.expm1(epsilon), rel=1e-3)
         assert mean / width < 1 / epsilon
-    assert (
-        Staircase(epsilon=12, sensitivity=1000).error(0.9)
-        < Laplace(epsilon=12, sensitivity=1000).error(0.9) / 5
-    )
+    assert Staircase(epsilon=12, sensitivity=1000).error(0.9) < Laplace(epsilon=12, sensitivity=1000).error(0.9) / 5
 
 
 @pytest.mark.parametrize(("epsilon", "width", "inner"), SHAPES)
-def test_tails_moments_and_distribution_are_those_of_the_masses(
-    epsilon: Fraction, width: int, inner: int
-) -> None:
+def test_tails_moments_and_distribution_are_those_of_the_masses(epsilon: Fraction, width: int, inner: int) -> None:
     law, reach = StaircaseNoise(epsilon, width, inner), width * math.ceil(45 / epsilon)
     p, k = masses(float(epsilon), width, inner, reach), np.arange(-reach, reach + 1)
     for t in (-1, 0, 1, inner - 1, inner, width - 1, width, width + inner, 3 * width + 1):

@@ -58,11 +58,7 @@ def test_the_law_of_a_large_scale_is_right_to_three_digits(n: int) -> None:
 
 @pytest.mark.parametrize(
     "noise",
-    [
-        DiscreteLaplaceNoise(Fraction(10**12)),
-        RoundedGaussianNoise(Fraction(5)),
-        DiscreteLaplaceNoise(Fraction(9)),
-    ],
+    [DiscreteLaplaceNoise(Fraction(10**12)), RoundedGaussianNoise(Fraction(5)), DiscreteLaplaceNoise(Fraction(9))],
 )
 def test_the_sum_of_many_is_nearly_normal(noise: Additive) -> None:
     found = SummedNoise(noise, 10_000)

@@ -26,9 +26,7 @@ MATRIX = np.array([[1, 2, 3, 1000]]).view(np.matrix)
     ],
     ids=lambda m: type(m).__name__,
 )
-@pytest.mark.parametrize(
-    "value", [MASKED, MATRIX, MATRIX.astype(float)], ids=["masked", "matrix", "real matrix"]
-)
+@pytest.mark.parametrize("value", [MASKED, MATRIX, MATRIX.astype(float)], ids=["masked", "matrix", "real matrix"])
 def test_arrays_that_are_not_plain_are_refused(mechanism: Any, value: Any) -> None:
     """A masked array would return its masked cells exactly; a matrix would share one draw among its entries."""
     with pytest.raises(InvalidParameter, match="plain numpy array"):

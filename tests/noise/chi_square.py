@@ -37,9 +37,7 @@ def _counts(draws: Iterable[int], length: int) -> NDArray[np.float64]:
     return np.bincount(np.minimum(drawn, length), minlength=length + 1).astype(np.float64)
 
 
-def _cells(
-    counts: NDArray[np.float64], chances: Sequence[float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _cells(counts: NDArray[np.float64], chances: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Counts and expected counts of neighbours taken together until a cell is full enough."""
     total = float(counts.sum())
     full = max(_LEAST, total / _MOST)

@@ -71,9 +71,7 @@ def rounded_below(sigma: Fraction, k: int) -> mpmath.mpf:
 
 def discrete_below(sigma_squared: Fraction, k: int) -> mpmath.mpf:
     """P(X ≤ k) for P(X = k) ∝ exp(−k²/2σ²); the total is a theta function, σ√(2π)·θ₃(exp(−2π²σ²))."""
-    if (
-        sigma_squared > 400
-    ):  # k and σ large: Euler–Maclaurin; all its further terms are below exp(−2π²σ²) or σ^−5
+    if sigma_squared > 400:  # k and σ large: Euler–Maclaurin; all its further terms are below exp(−2π²σ²) or σ^−5
         sigma = mpmath.sqrt(real(sigma_squared))
         y = real(k) + mpmath.mpf(1) / 2
         density = mpmath.npdf(y / sigma) / sigma

@@ -93,9 +93,7 @@ def test_a_scaled_coin_is_true_exactly_below_its_chance(known: int, shift: int, 
     for side in (-1, 1):
         u = target / weight + side * NEAR
         drawn, rest = divmod(u * 2**known, 1)
-        true = scaled_exp_neg(
-            x, replayed(rest, WORDS), drawn=int(drawn), known=known, weight=weight, shift=shift
-        )
+        true = scaled_exp_neg(x, replayed(rest, WORDS), drawn=int(drawn), known=known, weight=weight, shift=shift)
         assert true == (side < 0)
 
 

@@ -34,10 +34,7 @@ CASES: dict[str, tuple[Decay, Target]] = {
     "rounded 10^6": (bell(Fraction(10**12)), ROUNDED),
     "rounded 2^56": (bell(Fraction(1 << 112)), ROUNDED),
 }
-PLAIN = {
-    "laplace 10": (exponential(Fraction(10)), INTEGERS),
-    "discrete 10": (bell(Fraction(100)), INTEGERS),
-}
+PLAIN = {"laplace 10": (exponential(Fraction(10)), INTEGERS), "discrete 10": (bell(Fraction(100)), INTEGERS)}
 PRECISION = 1000
 WORDS = st.integers(0, (1 << 64) - 1)
 
@@ -228,9 +225,7 @@ def test_levels_one_unit_lower_would_do_no_harm(monkeypatch: pytest.MonkeyPatch)
         values, accepted = sampler._wedge(minus, script)
         assert len(script.used) > 16
         assert accepted.tolist() == [True]
-        assert values.tolist() == [
-            value_at(target, 0, (cell + Fraction(place + 1, 1 << 64)) * width(sampler))
-        ]
+        assert values.tolist() == [value_at(target, 0, (cell + Fraction(place + 1, 1 << 64)) * width(sampler))]
     sure = Script(word(level - 3) + word(1 << 63))
     sampler._wedge(minus, sure)
     assert len(sure.used) == 16
@@ -280,9 +275,7 @@ def test_samplers_are_kept_by_law_and_shared_by_threads() -> None:
     assert cells(decay, target) is cells(bell(Fraction(400)), ROUNDED)
     assert cells(decay, target) is not cells(decay, INTEGERS)
     rng, out = SystemEntropy(), []
-    threads = [
-        threading.Thread(target=lambda: out.append(cells(decay, target).draw(30000, rng))) for _ in range(4)
-    ]
+    threads = [threading.Thread(target=lambda: out.append(cells(decay, target).draw(30000, rng))) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:

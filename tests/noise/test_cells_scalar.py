@@ -15,10 +15,7 @@ from discreet.noise.table import LazyUniform
 from discreet.noise.table_decay import bell, exponential
 from tests.noise.laws import MIXED, ONES, ZEROS, Script, real, word
 
-LAWS = {
-    "exponential": (standard_exponential, exponential(Fraction(1))),
-    "normal": (standard_normal, bell(Fraction(1))),
-}
+LAWS = {"exponential": (standard_exponential, exponential(Fraction(1))), "normal": (standard_normal, bell(Fraction(1)))}
 SCALES = [
     Fraction(1, 1000),
     Fraction(1, 10),
@@ -50,12 +47,7 @@ def word_for(law: str, cell: int) -> int:
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("halves", [0, 1])
-@given(
-    cell=st.integers(0, 90),
-    place=st.integers(0, 1),
-    sign=st.integers(0, 1),
-    low=st.integers(0, (1 << 200) - 1),
-)
+@given(cell=st.integers(0, 90), place=st.integers(0, 1), sign=st.integers(0, 1), low=st.integers(0, (1 << 200) - 1))
 def test_an_accepted_place_is_scaled_and_floored(
     law: str, scale: Fraction, halves: int, cell: int, place: int, sign: int, low: int
 ) -> None:
@@ -69,9 +61,7 @@ def test_an_accepted_place_is_scaled_and_floored(
 
 
 @pytest.mark.parametrize("law", LAWS)
-@given(
-    cell=st.integers(0, 90), place=WORDS, d=st.integers(-2, 2), pattern=st.sampled_from([ZEROS, ONES, MIXED])
-)
+@given(cell=st.integers(0, 90), place=WORDS, d=st.integers(-2, 2), pattern=st.sampled_from([ZEROS, ONES, MIXED]))
 def test_acceptance_beside_the_curve_is_decided_rightly(
     law: str, cell: int, place: int, d: int, pattern: bytes
 ) -> None:
@@ -79,36 +69,25 @@ def test_acceptance_beside_the_curve_is_decided_rightly(
     with mpmath.workprec(1000):
         border = int(mpmath.ldexp(ratio(decay.power, cell, place, 64), 64))
     u = min(max(border + d, 0), (1 << 64) - 1)
-    height, where = (
-        LazyUniform(u, 64, Script(pattern=pattern)),
-        LazyUniform(place, 64, Script(pattern=pattern)),
-    )
+    height, where = (LazyUniform(u, 64, Script(pattern=pattern)), LazyUniform(place, 64, Script(pattern=pattern)))
     accepted = standard.accepts(cell, height, where)
     with mpmath.workprec(1000):
         if accepted:
-            assert mpmath.ldexp(height.value + 1, -height.bits) <= ratio(
-                decay.power, cell, where.value + 1, where.bits
-            )
+            assert mpmath.ldexp(height.value + 1, -height.bits) <= ratio(decay.power, cell, where.value + 1, where.bits)
         else:
-            assert mpmath.ldexp(height.value, -height.bits) >= ratio(
-                decay.power, cell, where.value, where.bits
-            )
+            assert mpmath.ldexp(height.value, -height.bits) >= ratio(decay.power, cell, where.value, where.bits)
 
 
 @pytest.mark.parametrize("law", LAWS)
 @given(cell=st.integers(0, 90), place=WORDS, u=WORDS)
-def test_a_proposal_is_accepted_in_the_float_path_as_by_integers(
-    law: str, cell: int, place: int, u: int
-) -> None:
+def test_a_proposal_is_accepted_in_the_float_path_as_by_integers(law: str, cell: int, place: int, u: int) -> None:
     scale = Fraction(16)  # so that the value shows the cell
     standard = LAWS[law][0]()
     digits = digits_of(scale)
     following = proposal(scale, word_for(law, cell + 1), 0, 0, 0)
     script = Script(proposal(scale, word_for(law, cell), u, 1, place << digits - 64) + following)
     value, _ = standard.floor(scale, 0, script)
-    exact = standard.accepts(
-        cell, LazyUniform(u, 64, Script()), LazyUniform(place << digits - 64, digits, Script())
-    )
+    exact = standard.accepts(cell, LazyUniform(u, 64, Script()), LazyUniform(place << digits - 64, digits, Script()))
     assert value == (cell if exact else cell + 1)
 
 

@@ -15,10 +15,7 @@ from tests.noise.reals import of_numpy
 PRECISION = st.integers(1, 400)
 HUGE = st.builds(Fraction, st.integers(0, 1 << 900), st.integers(1, 1 << 900))
 NEAR = st.builds(
-    lambda n, d, k: Fraction(n, d) + k,
-    st.integers(0, 1 << 80),
-    st.integers(1 << 70, 1 << 90),
-    st.integers(0, 400),
+    lambda n, d, k: Fraction(n, d) + k, st.integers(0, 1 << 80), st.integers(1 << 70, 1 << 90), st.integers(0, 400)
 )
 
 

@@ -18,9 +18,7 @@ from tests.noise.reals import of_numpy
 
 RATES = st.one_of(
     st.fractions(Fraction(1, 10**6), 1000),
-    st.builds(
-        lambda n, e: n * Fraction(2) ** e, st.fractions(Fraction(1, 100), 100), st.integers(-1200, 1200)
-    ),
+    st.builds(lambda n, e: n * Fraction(2) ** e, st.fractions(Fraction(1, 100), 100), st.integers(-1200, 1200)),
 )
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -54,10 +54,7 @@ def test_snapping_is_rounding_half_to_even_in_rationals(x: float | int | Fractio
     assert Grid(exponent).snap(x) == half_even(Fraction(x) / Fraction(2) ** exponent)
 
 
-@given(
-    st.lists(st.floats(-(2.0**50), 2.0**50), max_size=20),
-    st.integers(-12, 1000),
-)
+@given(st.lists(st.floats(-(2.0**50), 2.0**50), max_size=20), st.integers(-12, 1000))
 @example([0.5, 1.5, 2.5, -0.5, -1.5, -0.0], 0)
 @example([5e-324, 2.0**-1022, 0.3], 500)
 def test_vectors_are_snapped_as_scalars_are(values: list[float], exponent: int) -> None:
@@ -140,10 +137,7 @@ def test_the_grid_for_a_scale_is_the_coarsest_that_is_fine_enough(
 @pytest.mark.parametrize("places", [1, 2, 3])
 def test_the_l1_sensitivity_is_the_largest_that_a_brute_force_finds(places: int) -> None:
     most = 24 if places == 3 else 40
-    found = {
-        total: max(sum(m) for d, m in moves(places, most).items() if sum(d) <= total)
-        for total in range(most + 1)
-    }
+    found = {total: max(sum(m) for d, m in moves(places, most).items() if sum(d) <= total) for total in range(most + 1)}
     for grid in (Grid(0), Grid(-5), Grid(7)):
         stated = {total: grid.sensitivity(total * EIGHTH * grid.step, places) for total in found}
         # Eighths are too coarse a search where each of k coordinates needs room of its own.
@@ -171,13 +165,8 @@ def test_the_l2_bound_covers_what_a_brute_force_finds(places: int) -> None:
         assert sum(i * i for i in m) <= grid.l2_squared(norm * grid.step, places)
 
 
-@given(
-    st.lists(st.tuples(st.fractions(-50, 50), st.fractions(-5, 5)), min_size=1, max_size=6),
-    st.integers(-4, 4),
-)
-def test_no_pair_of_real_vectors_breaks_the_three_bounds(
-    pairs: list[tuple[Fraction, Fraction]], exponent: int
-) -> None:
+@given(st.lists(st.tuples(st.fractions(-50, 50), st.fractions(-5, 5)), min_size=1, max_size=6), st.integers(-4, 4))
+def test_no_pair_of_real_vectors_breaks_the_three_bounds(pairs: list[tuple[Fraction, Fraction]], exponent: int) -> None:
     grid = Grid(exponent)
     moved = [abs(grid.snap(x + d) - grid.snap(x)) for x, d in pairs]
     size = sum((abs(d) for _, d in pairs), Fraction(0))

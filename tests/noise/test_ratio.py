@@ -168,9 +168,7 @@ def test_digits_depend_on_the_range_alone() -> None:
 def test_rounded_noise_has_the_chances_of_the_continuous_law() -> None:
     """Chances of the cells of a coarse grid, for t with 2 degrees of freedom."""
     n, scale = 6000, Fraction(5, 2)
-    drawn = np.array(
-        [rounded(Ratio(StudentShape(2), 72, RNG), bits(RNG, 1) == 1, scale, 0, -4, 4) for _ in range(n)]
-    )
+    drawn = np.array([rounded(Ratio(StudentShape(2), 72, RNG), bits(RNG, 1) == 1, scale, 0, -4, 4) for _ in range(n)])
     edges = np.array([-np.inf, *np.arange(-3.5, 4), np.inf])
     seen = np.bincount(drawn + 4, minlength=9)
     for stretch, right in ((1.0, True), (1.25, False)):

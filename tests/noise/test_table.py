@@ -65,13 +65,7 @@ def thresholds(name: str) -> list[mpmath.mpf]:
 
 
 @settings(max_examples=50)
-@given(
-    rate=POSITIVE,
-    step=POSITIVE,
-    power=st.sampled_from([1, 2]),
-    n=st.integers(0, 50),
-    bits=st.integers(64, 300),
-)
+@given(rate=POSITIVE, step=POSITIVE, power=st.sampled_from([1, 2]), n=st.integers(0, 50), bits=st.integers(64, 300))
 def test_heights_are_certified(rate: Fraction, step: Fraction, power: int, n: int, bits: int) -> None:
     decay = Decay(rate, power)
     heights, error = decay.heights(step, n, bits)
@@ -87,18 +81,14 @@ def test_the_rest_is_bounded(name: str, n: int) -> None:
     decay, step, _, _ = CASES[name]
     with mpmath.workprec(PRECISION):
         height = mpmath.ldexp(mpmath.exp(-real(decay.exponent(n * step))), 200)
-        rest = (
-            mpmath.fsum(chances(name)[n + 1 :]) / chances(name)[1] * mpmath.exp(-real(decay.exponent(step)))
-        )
+        rest = mpmath.fsum(chances(name)[n + 1 :]) / chances(name)[1] * mpmath.exp(-real(decay.exponent(step)))
         least, most = decay.rest(step, n, 200, (int(mpmath.floor(height)), int(mpmath.ceil(height))))
         assert least <= mpmath.ldexp(rest, 200) <= most
         assert decay.power == 2 or most - least < 1 << 24
 
 
 @given(rate=POSITIVE, step=POSITIVE, power=st.sampled_from([1, 2]), bits=st.integers(1, 300))
-def test_reach_is_far_enough_and_not_much_too_far(
-    rate: Fraction, step: Fraction, power: int, bits: int
-) -> None:
+def test_reach_is_far_enough_and_not_much_too_far(rate: Fraction, step: Fraction, power: int, bits: int) -> None:
     decay = Decay(rate, power)
     n = decay.reach(step, bits)
     ln2 = mpmath.log(2)

@@ -69,9 +69,7 @@ class Engine:
         start = ranked.index("ORDER BY ") + len("ORDER BY ")
         hashed = ranked[start : ranked.index("$secret)", start) + len("$secret)")]
         found: dict[tuple[Value, Key], int] = {}
-        for unit, *key, value in self.run(
-            f'{stages}\nSELECT u, {", ".join(names)}, {hashed} FROM "unit rows"'
-        ):
+        for unit, *key, value in self.run(f'{stages}\nSELECT u, {", ".join(names)}, {hashed} FROM "unit rows"'):
             found[unit, _key(key, keys.lists)] = value
         return found
 
@@ -79,9 +77,7 @@ class Engine:
 def schema_of(case: Case, relation: Relation = Relation.ADD_REMOVE) -> TableSchema:
     """The case's table as its owner declares it."""
     unit = PrivacyUnit.row() if case.unit is None else PrivacyUnit(case.unit, case.max_groups, case.max_rows)
-    return TableSchema(
-        TABLE, {n: Type(k.value) for n, k in SCHEMA.items()}, facts_of(case.columns), unit, relation
-    )
+    return TableSchema(TABLE, {n: Type(k.value) for n, k in SCHEMA.items()}, facts_of(case.columns), unit, relation)
 
 
 def facts_of(columns: Mapping[str, tuple[Any, ...]]) -> dict[str, Fact]:

@@ -46,10 +46,7 @@ FACTS: Mapping[str, Fact] = MappingProxyType(
 MAX_ROWS = 2
 """How many rows of a unit count, in the one group that it may enter."""
 
-ZONES: tuple[Row, ...] = (
-    *(("a", "n", 2), ("a", "s", 2), ("a", "n", 1)) * 2,
-    *(("b", "s", 2), (None, "s", 1)),
-)
+ZONES: tuple[Row, ...] = (*(("a", "n", 2), ("a", "s", 2), ("a", "n", 1)) * 2, *(("b", "s", 2), (None, "s", 1)))
 
 
 def unit(max_groups: int = 1, max_rows: int = MAX_ROWS) -> PrivacyUnit:
@@ -93,9 +90,7 @@ def capped_too_early(sql: str) -> str:
 def of_the_first_owner(sql: str) -> str:
     """A row that several people own belongs to one of them, and to the next one when that one goes."""
     return re.sub(
-        r"SELECT DISTINCT u, (c\d+) FROM (\(SELECT t\.[^()]*\)) k",
-        r"SELECT min(u) AS u, \1 FROM \2 k GROUP BY \1",
-        sql,
+        r"SELECT DISTINCT u, (c\d+) FROM (\(SELECT t\.[^()]*\)) k", r"SELECT min(u) AS u, \1 FROM \2 k GROUP BY \1", sql
     )
 
 
@@ -146,18 +141,11 @@ NO_PEOPLE = Pair(
     {"people": ((1, "a", 5),) * 2, "orders": ((1, 1, 5),) * 2},
 )
 OLDER_ORDERS = Pair(
-    {"orders": tuple((u, 0, 5) for u in _OTHERS for _ in range(2))},
-    {"orders": ((1, 1, 5), (1, 1, 5), (1, 2, 5))},
+    {"orders": tuple((u, 0, 5) for u in _OTHERS for _ in range(2))}, {"orders": ((1, 1, 5), (1, 1, 5), (1, 2, 5))}
 )
-NO_AMOUNTS = Pair(
-    {"orders": tuple((u, 0, 0) for u in _OTHERS for _ in range(2))},
-    {"orders": ((1, 1, 5),) * 2},
-)
+NO_AMOUNTS = Pair({"orders": tuple((u, 0, 0) for u in _OTHERS for _ in range(2))}, {"orders": ((1, 1, 5),) * 2})
 SHARED_KEYS = Pair(
-    {
-        "orders": tuple((u, u - 1, 5) for u in _OTHERS),
-        "items": tuple((u - 1, u, 5) for u in _OTHERS for _ in range(2)),
-    },
+    {"orders": tuple((u, u - 1, 5) for u in _OTHERS), "items": tuple((u - 1, u, 5) for u in _OTHERS for _ in range(2))},
     {"orders": tuple((1, u - 1, 5) for u in _OTHERS)},
 )
 SHARED_ITEMS = Pair({**SHARED_KEYS.rest, "items": tuple((u - 1, u, 5) for u in _OTHERS)}, SHARED_KEYS.mine)
@@ -171,10 +159,7 @@ MANY = Pair(
     },
 )
 IN_A_CROWD = Pair(
-    {
-        "people": tuple((u, "a", 5) for u in range(2, 62)),
-        "orders": tuple((u, 1, 5) for u in range(2, 62)),
-    },
+    {"people": tuple((u, "a", 5) for u in range(2, 62)), "orders": tuple((u, 1, 5) for u in range(2, 62))},
     {"people": MANY.mine["people"], "orders": MANY.mine["orders"]},
 )
 ELSEWHERE = Pair({}, {"people": ((1, "z", 5),) * 9})
@@ -200,12 +185,7 @@ class Shape:
     tight: bool = True
 
 
-_PO, _OI, _PZ, _OIP = (
-    ("people", "orders"),
-    ("orders", "items"),
-    ("people", "zones"),
-    ("orders", "items", "parts"),
-)
+_PO, _OI, _PZ, _OIP = (("people", "orders"), ("orders", "items"), ("people", "zones"), ("orders", "items", "parts"))
 _BOTH = "FROM people p {} JOIN orders o ON p.uid = o.uid"
 SHAPES: Mapping[str, Shape] = MappingProxyType(
     {
@@ -216,16 +196,10 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             "SELECT COUNT(*), SUM(age) FROM people JOIN orders USING (uid)", _PO, across_people, NO_ORDERS
         ),
         "inner join with more conditions": Shape(
-            f"SELECT COUNT(*), SUM(amount) {_BOTH.format('')} AND o.amount <= p.age",
-            _PO,
-            across_people,
-            NO_ORDERS,
+            f"SELECT COUNT(*), SUM(amount) {_BOTH.format('')} AND o.amount <= p.age", _PO, across_people, NO_ORDERS
         ),
         "left join": Shape(
-            f"SELECT COUNT(*), COUNT(amount), SUM(amount) {_BOTH.format('LEFT')}",
-            _PO,
-            across_people,
-            NO_ORDERS,
+            f"SELECT COUNT(*), COUNT(amount), SUM(amount) {_BOTH.format('LEFT')}", _PO, across_people, NO_ORDERS
         ),
         "right join": Shape(
             f"SELECT COUNT(*), COUNT(age), SUM(age) {_BOTH.format('RIGHT')}", _PO, across_people, NO_PEOPLE
@@ -233,12 +207,8 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
         "full join": Shape(
             f"SELECT COUNT(*), COUNT(age), SUM(amount) {_BOTH.format('FULL')}", _PO, across_people, NO_ORDERS
         ),
-        "semi join": Shape(
-            f"SELECT COUNT(*), SUM(age) {_BOTH.format('SEMI')}", _PO, across_people, NO_ORDERS
-        ),
-        "anti join": Shape(
-            f"SELECT COUNT(*), SUM(age) {_BOTH.format('ANTI')}", _PO, across_people, NO_ORDERS
-        ),
+        "semi join": Shape(f"SELECT COUNT(*), SUM(age) {_BOTH.format('SEMI')}", _PO, across_people, NO_ORDERS),
+        "anti join": Shape(f"SELECT COUNT(*), SUM(age) {_BOTH.format('ANTI')}", _PO, across_people, NO_ORDERS),
         "EXISTS": Shape(
             "SELECT COUNT(*), SUM(age) FROM people p WHERE EXISTS "
             "(SELECT 1 FROM orders o WHERE o.uid = p.uid AND o.amount > 0)",
@@ -254,10 +224,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             NO_ORDERS,
         ),
         "IN": Shape(
-            "SELECT COUNT(*), SUM(age) FROM people WHERE uid IN (SELECT uid FROM orders)",
-            _PO,
-            across_people,
-            NO_ORDERS,
+            "SELECT COUNT(*), SUM(age) FROM people WHERE uid IN (SELECT uid FROM orders)", _PO, across_people, NO_ORDERS
         ),
         "self-join": Shape(
             "SELECT COUNT(*), SUM(a.amount) FROM orders a JOIN orders b ON a.uid = b.uid AND a.oid < b.oid",
@@ -272,10 +239,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             "SELECT COUNT(*), SUM(price) FROM items WHERE price IS NOT NULL", _OI, capped_too_early, MANY
         ),
         "join along a foreign key": Shape(
-            "SELECT COUNT(*), SUM(price) FROM orders o JOIN items i ON i.oid = o.oid",
-            _OI,
-            across_people,
-            SHARED_ITEMS,
+            "SELECT COUNT(*), SUM(price) FROM orders o JOIN items i ON i.oid = o.oid", _OI, across_people, SHARED_ITEMS
         ),
         "left join along a foreign key": Shape(
             "SELECT COUNT(*), COUNT(price) FROM orders o LEFT JOIN items i ON i.oid = o.oid",
@@ -283,9 +247,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             capped_too_early,
             MANY,
         ),
-        "two steps along foreign keys": Shape(
-            "SELECT COUNT(*), SUM(grams) FROM parts", _OIP, without_caps, MANY
-        ),
+        "two steps along foreign keys": Shape("SELECT COUNT(*), SUM(grams) FROM parts", _OIP, without_caps, MANY),
         "join two steps away": Shape(
             "SELECT COUNT(*), SUM(grams) FROM orders o JOIN items i ON i.oid = o.oid JOIN parts t ON t.iid = i.iid",
             _OIP,
@@ -293,22 +255,13 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             MANY,
         ),
         "private and public": Shape(
-            "SELECT COUNT(*), SUM(rate) FROM people p JOIN zones z ON p.city = z.city",
-            _PZ,
-            without_caps,
-            MANY,
+            "SELECT COUNT(*), SUM(rate) FROM people p JOIN zones z ON p.city = z.city", _PZ, without_caps, MANY
         ),
         "private and public on anything": Shape(
-            "SELECT COUNT(*), SUM(rate) FROM people p JOIN zones z ON p.age >= z.rate",
-            _PZ,
-            without_caps,
-            MANY,
+            "SELECT COUNT(*), SUM(rate) FROM people p JOIN zones z ON p.age >= z.rate", _PZ, without_caps, MANY
         ),
         "left join to public": Shape(
-            "SELECT COUNT(*), SUM(rate) FROM people p LEFT JOIN zones z ON p.city = z.city",
-            _PZ,
-            without_caps,
-            MANY,
+            "SELECT COUNT(*), SUM(rate) FROM people p LEFT JOIN zones z ON p.city = z.city", _PZ, without_caps, MANY
         ),
         "semi join to public": Shape(
             "SELECT COUNT(*) FROM people p SEMI JOIN zones z ON p.city = z.city",
@@ -317,10 +270,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             ONE_PERSON,
         ),
         "anti join to public": Shape(
-            "SELECT COUNT(*), SUM(age) FROM people p ANTI JOIN zones z ON p.city = z.city",
-            _PZ,
-            without_caps,
-            ELSEWHERE,
+            "SELECT COUNT(*), SUM(age) FROM people p ANTI JOIN zones z ON p.city = z.city", _PZ, without_caps, ELSEWHERE
         ),
         "NOT IN public": Shape(
             "SELECT COUNT(*) FROM people WHERE city NOT IN (SELECT city FROM zones WHERE city IS NOT NULL)",
@@ -370,8 +320,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             MANY,
         ),
         "window over all rows of each person": Shape(
-            "SELECT COUNT(*) FROM (SELECT uid, sum(amount) OVER (PARTITION BY uid) AS t FROM orders) s "
-            "WHERE t >= 4",
+            "SELECT COUNT(*) FROM (SELECT uid, sum(amount) OVER (PARTITION BY uid) AS t FROM orders) s WHERE t >= 4",
             ("orders",),
             all_in_one_window,
             NO_AMOUNTS,
@@ -407,10 +356,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             NO_ORDERS,
         ),
         "IN inside an aggregate": Shape(
-            "SELECT COUNT(*) FILTER (WHERE uid IN (SELECT uid FROM orders)) FROM people",
-            _PO,
-            across_people,
-            NO_ORDERS,
+            "SELECT COUNT(*) FILTER (WHERE uid IN (SELECT uid FROM orders)) FROM people", _PO, across_people, NO_ORDERS
         ),
         "INTERSECT ALL": Shape(
             "SELECT COUNT(*), SUM(amount) FROM "
@@ -439,10 +385,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             MANY,
         ),
         "private groups of a join": Shape(
-            f"SELECT city, COUNT(*), SUM(amount) {_BOTH.format('')} GROUP BY city",
-            _PO,
-            without_caps,
-            IN_A_CROWD,
+            f"SELECT city, COUNT(*), SUM(amount) {_BOTH.format('')} GROUP BY city", _PO, without_caps, IN_A_CROWD
         ),
     }
 )

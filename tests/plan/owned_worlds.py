@@ -21,9 +21,7 @@ TABLES: Mapping[str, PublicTable] = {
         key=("oid", "orders", "oid"),
     ),
     "parts": PublicTable({"iid": "BIGINT", "k": "BIGINT"}, key=("iid", "items", "iid")),
-    "zones": PublicTable(
-        {"city": "VARCHAR", "zone": "VARCHAR", "rate": "DOUBLE", "size": "BIGINT"}, public=True
-    ),
+    "zones": PublicTable({"city": "VARCHAR", "zone": "VARCHAR", "rate": "DOUBLE", "size": "BIGINT"}, public=True),
 }
 UNITS = (1, 2, 3)
 _REALS = (0.0, -0.0, 0.1, 0.2, 0.3, 1e16, -1e16, 1.0, float("nan"), float("inf"), None)
@@ -71,16 +69,12 @@ def owners(world: World, name: str, row: Row) -> set[int]:
 
 def only(world: World, unit: int) -> World:
     """What one unit owns, and the public tables."""
-    return {
-        n: [r for r in rows if TABLES[n].public or unit in owners(world, n, r)] for n, rows in world.items()
-    }
+    return {n: [r for r in rows if TABLES[n].public or unit in owners(world, n, r)] for n, rows in world.items()}
 
 
 def without(world: World, unit: int) -> World:
     """The neighbour: the rows that lead to that unit alone are gone."""
-    return {
-        n: [r for r in rows if TABLES[n].public or owners(world, n, r) != {unit}] for n, rows in world.items()
-    }
+    return {n: [r for r in rows if TABLES[n].public or owners(world, n, r) != {unit}] for n, rows in world.items()}
 
 
 class Engine:

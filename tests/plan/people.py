@@ -19,14 +19,7 @@ from tests.reference.expression import Row
 from tests.reference.values import Kind
 
 LEVEL = Fraction(19, 20)
-SCHEMA = {
-    "uid": Kind.INT,
-    "region": Kind.TEXT,
-    "x": Kind.INT,
-    "v": Kind.REAL,
-    "w": Kind.REAL,
-    "flag": Kind.BOOL,
-}
+SCHEMA = {"uid": Kind.INT, "region": Kind.TEXT, "x": Kind.INT, "v": Kind.REAL, "w": Kind.REAL, "flag": Kind.BOOL}
 FACTS: dict[str, Fact] = {
     "x": Range(-3, 12, integer=True),
     "v": Range(-2, 3),
@@ -35,9 +28,7 @@ FACTS: dict[str, Fact] = {
 }
 
 
-def table(
-    unit: PrivacyUnit | None = None, relation: Relation = Relation.ADD_REMOVE, **facts: Fact
-) -> TableSchema:
+def table(unit: PrivacyUnit | None = None, relation: Relation = Relation.ADD_REMOVE, **facts: Fact) -> TableSchema:
     caps = unit or PrivacyUnit("uid", max_groups=3, max_rows=50)
     return TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, FACTS | facts, caps, relation)
 

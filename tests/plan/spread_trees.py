@@ -25,14 +25,10 @@ def spread_of(leaves: int, fanout: int, depth: int) -> Spread:
 def drawn(spread: Spread, weights: Mapping[int, int], noise: Additive) -> NoisyTree:
     """A tree whose nodes get their noise when they are looked at; each row is one step."""
     leaves, rng = ExactLeaves.of(weights), SystemEntropy()
-    return NoisyTree(
-        spread, noise, {}, is_row=True, draw=lambda i, j: tuple(noise.add(leaves.sums(spread, i, j), rng))
-    )
+    return NoisyTree(spread, noise, {}, is_row=True, draw=lambda i, j: tuple(noise.add(leaves.sums(spread, i, j), rng)))
 
 
-def given(
-    spread: Spread, weights: Mapping[int, int], noise: Additive, z: Callable[[int, int, int], int]
-) -> NoisyTree:
+def given(spread: Spread, weights: Mapping[int, int], noise: Additive, z: Callable[[int, int, int], int]) -> NoisyTree:
     """A tree whose noise is a function of the node."""
     leaves = ExactLeaves.of(weights)
 

@@ -34,11 +34,7 @@ from tests.reference.worlds import World
 ENGINE = Engine.open()
 INF, NAN = float("inf"), float("nan")
 NUMBERS = [
-    *(
-        f"{f}({x})"
-        for f in ("VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV")
-        for x in "xvw"
-    ),
+    *(f"{f}({x})" for f in ("VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV") for x in "xvw"),
     *(f"{f}(v, x)" for f in ("COVAR_POP", "COVAR_SAMP", "CORR")),
     *(f"{f}(w, v)" for f in ("COVAR_POP", "CORR")),
     *(f"REGR_{f}(w, x)" for f in ("SLOPE", "INTERCEPT", "R2", "COUNT", "AVGX", "AVGY", "SXX", "SXY", "SYY")),
@@ -46,11 +42,7 @@ NUMBERS = [
     *("COUNT_IF(x > 3)", "COUNTIF(flag)", "MEAN(v)", "AVG(flag)", "SUM(flag)"),
     *("VAR_POP(CASE WHEN flag THEN 1 ELSE 0 END)", "AVG(IF(flag, v, w))"),
     *("COUNT(*) FILTER (WHERE flag)", "COUNT(v) FILTER (WHERE x > 2)", "SUM(v) FILTER (WHERE flag)"),
-    *(
-        "AVG(x) FILTER (WHERE v > 0 AND flag)",
-        "STDDEV(w) FILTER (WHERE flag)",
-        "CORR(w, x) FILTER (WHERE flag)",
-    ),
+    *("AVG(x) FILTER (WHERE v > 0 AND flag)", "STDDEV(w) FILTER (WHERE flag)", "CORR(w, x) FILTER (WHERE flag)"),
     *("COUNT(DISTINCT uid) FILTER (WHERE x > 9)", "COUNT(DISTINCT uid) FILTER (WHERE w > 170 AND flag)"),
     *("SUM(x) FILTER (WHERE flag) / COUNT(*) FILTER (WHERE flag)", "STDDEV(v) / AVG(w)"),
 ]
@@ -131,10 +123,7 @@ SAME = [
     ("STDDEV(v)", "AVG(v) + VAR_SAMP(v) + COUNT(v)"),
     ("COVAR_POP(v, v)", "VAR_POP(v)"),
     ("CORR(v, x)", "CORR(x, v)"),
-    (
-        "CORR(v, x)",
-        "REGR_SLOPE(v, x) + REGR_INTERCEPT(x, v) + REGR_COUNT(v, x) + REGR_AVGX(v, x) + REGR_SYY(v, x)",
-    ),
+    ("CORR(v, x)", "REGR_SLOPE(v, x) + REGR_INTERCEPT(x, v) + REGR_COUNT(v, x) + REGR_AVGX(v, x) + REGR_SYY(v, x)"),
 ]
 
 
@@ -163,9 +152,7 @@ def test_different_measurements_are_different_questions(one: str, other: str) ->
 def test_a_variance_costs_one_column_more_than_the_mean_of_the_same() -> None:
     assert len(plan("SELECT AVG(v), COUNT(v) FROM t").sensitivities) == 2
     assert len(plan("SELECT AVG(v), VAR_POP(v), STDDEV(v), COUNT(v) FROM t").sensitivities) == 3
-    every = (
-        "COVAR_POP(v, x), CORR(v, x), REGR_SLOPE(v, x), REGR_R2(x, v), REGR_INTERCEPT(v, x), REGR_AVGY(v, x)"
-    )
+    every = "COVAR_POP(v, x), CORR(v, x), REGR_SLOPE(v, x), REGR_R2(x, v), REGR_INTERCEPT(v, x), REGR_AVGY(v, x)"
     assert len(plan(f"SELECT {every} FROM t").sensitivities) == 6
 
 
@@ -344,9 +331,7 @@ def test_the_referee_counts_the_same_units() -> None:
     asked = plan(question_sql(question, "t"), PrivacyUnit("uid", max_groups=3, max_rows=2))
     assert ENGINE.cells(asked, rows, SCHEMA) == bounded_cells(rows, question, lambda _unit, _key: 0)
     truth = true_answers(rows, question)
-    counted = dict(
-        ENGINE.run("SELECT region, count(DISTINCT uid) FILTER (WHERE flag) FROM t GROUP BY region")
-    )
+    counted = dict(ENGINE.run("SELECT region, count(DISTINCT uid) FILTER (WHERE flag) FROM t GROUP BY region"))
     assert {k: n for (k,), (n,) in truth.items() if n} == counted
 
 
@@ -399,11 +384,7 @@ def test_bounds_too_narrow_to_divide_by_are_refused() -> None:
 
 
 def test_names_that_the_parser_does_not_know_are_aggregates_wherever_they_stand() -> None:
-    assert plan("SELECT region, MEAN(x) AS m, EVERY(flag) AS e FROM t GROUP BY ALL").columns == [
-        "region",
-        "m",
-        "e",
-    ]
+    assert plan("SELECT region, MEAN(x) AS m, EVERY(flag) AS e FROM t GROUP BY ALL").columns == ["region", "m", "e"]
     for text, words in (
         ("SELECT COUNT(*) FROM t WHERE MEAN(x) > 1", "MEAN cannot stand here."),
         ("SELECT COUNT(*) FROM t WHERE COUNT(*) FILTER (WHERE flag) > 1", "COUNT cannot stand here."),

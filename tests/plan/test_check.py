@@ -61,13 +61,7 @@ def table(name: str, relation: Relation = Relation.ADD_REMOVE) -> TableSchema:
 
 @cache
 def plan(name: str, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Query:
-    options = {
-        "population": "p",
-        "version": None,
-        "epsilon": 1,
-        "delta": "1e-6" if "private" in name else 0,
-        **asked,
-    }
+    options = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6" if "private" in name else 0, **asked}
     return make_query(SQL[name], [table(name, relation)], **options)
 
 
@@ -78,9 +72,7 @@ RUN.connection.execute("CREATE TABLE people AS SELECT * FROM t")
 
 def is_sql(text: str) -> bool:
     """Whether the database would run it: a text that it refuses is no danger."""
-    return (
-        RUN.connection.execute(text, {"secret": SECRET} if "$secret" in text else {}).fetchall() is not None
-    )
+    return RUN.connection.execute(text, {"secret": SECRET} if "$secret" in text else {}).fetchall() is not None
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -354,9 +346,7 @@ def test_a_column_with_less_noise_than_it_needs_is_refused(name: str, relation: 
 def test_noise_for_add_remove_is_refused_under_replacement() -> None:
     for name in SQL:
         p = plan(name)
-        other = replace(
-            p, question=replace(p.question, table=replace(p.question.table, relation=Relation.REPLACE))
-        )
+        other = replace(p, question=replace(p.question, table=replace(p.question.table, relation=Relation.REPLACE)))
         moves_further = name not in ("row whole", "whole") or any(s[0] < 0 for s in spans(p))
         if moves_further:
             with pytest.raises(InternalError):
@@ -382,9 +372,7 @@ def test_composition_below_the_sum_of_epsilons_is_followed(relation: Relation, e
         check(p.sql, p)
         less = Fraction(17, 20)
         noises = [
-            DiscreteLaplaceNoise(n.scale * less)
-            for n in p.allocation.noises
-            if isinstance(n, DiscreteLaplaceNoise)
+            DiscreteLaplaceNoise(n.scale * less) for n in p.allocation.noises if isinstance(n, DiscreteLaplaceNoise)
         ]
         told = sum((n.event(s) for n, s in zip(noises, p.sensitivities, strict=True)), Composed())
         with pytest.raises(InternalError, match="the price of the columns"):

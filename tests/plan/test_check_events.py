@@ -31,9 +31,7 @@ COLUMNS = {"uid": Type.INT, "x": Type.INT, "day": Type.INT}
     ],
 )
 @pytest.mark.parametrize("relation", list(Relation))
-def test_events_with_the_right_sum_of_epsilons_and_too_small_a_rho_are_refused(
-    sql: str, relation: Relation
-) -> None:
+def test_events_with_the_right_sum_of_epsilons_and_too_small_a_rho_are_refused(sql: str, relation: Relation) -> None:
     facts: dict[str, Fact] = {"day": Range(1, 40, integer=True), "x": Range(0, 1000)}
     t = TableSchema("t", COLUMNS, facts, PrivacyUnit("uid", max_groups=2, max_rows=3), relation)
     p = make_query(sql, [t], population="p", version=None, epsilon=2, delta=0)
@@ -43,9 +41,7 @@ def test_events_with_the_right_sum_of_epsilons_and_too_small_a_rho_are_refused(
         check(p.sql, replace(p, allocation=replace(p.allocation, events=many)))
 
 
-@pytest.mark.parametrize(
-    ("far", "scale"), [(1, 1.0), (3, 0.5), (10, 100.0), (40, 40.0), (1, 2000.0), (7, 0.01)]
-)
+@pytest.mark.parametrize(("far", "scale"), [(1, 1.0), (3, 0.5), (10, 100.0), (40, 40.0), (1, 2000.0), (7, 0.01)])
 def test_the_divergence_of_laplace_noise_is_that_of_its_masses_or_just_below(far: int, scale: float) -> None:
     reach = int(60 * scale) + far + 5
     masses = [math.exp(-abs(k) / scale) for k in range(-reach, reach + 1)]

@@ -78,16 +78,13 @@ def test_under_replacement_shares_far_from_the_middle_are_no_worse() -> None:
 
 
 def test_private_groups_and_other_columns_leave_the_choice_its_share() -> None:
-    plan = planned_visits(
-        "SELECT seen, MEDIAN(amount) AS m, COUNT(*) AS n FROM visits GROUP BY seen", delta="1e-6"
-    )
+    plan = planned_visits("SELECT seen, MEDIAN(amount) AS m, COUNT(*) AS n FROM visits GROUP BY seen", delta="1e-6")
     (chosen,) = plan.allocation.spreads
     assert isinstance(chosen, ExponentialQuantile) and chosen.groups is None and chosen.max_groups == 3
     assert chosen.epsilon == Fraction(4, 6)  # four levels of a tree, a count, and the selection of groups
     assert plan.allocation.guarantee.epsilon == 1 == sum(n * (e.pure or 0) for e, n in plan.allocation.events)
     tree = planned_visits(
-        "SELECT seen, MEDIAN(amount) AS m, MAX(amount) AS x, COUNT(*) AS n FROM visits GROUP BY seen",
-        delta="1e-6",
+        "SELECT seen, MEDIAN(amount) AS m, MAX(amount) AS x, COUNT(*) AS n FROM visits GROUP BY seen", delta="1e-6"
     )
     assert plan.allocation.noises == tree.allocation.noises
 
@@ -111,9 +108,7 @@ def test_the_identity_says_that_a_quantile_is_chosen_and_trees_keep_theirs() -> 
 ROWS: tuple[Row, ...] = tuple({"region": r, "x": 0, "v": v} for r in ("a", "b", "c") for v in (0.0, 8.0))
 WORLDS = [
     pytest.param(WHOLE, ONE, World(ROWS[:2], units=(1,), max_rows_per_unit=3, unit="uid"), id="whole"),
-    pytest.param(
-        GROUPED, ONE, World(ROWS[:4], units=(1,), max_rows_per_unit=2, unit="uid"), id="declared groups"
-    ),
+    pytest.param(GROUPED, ONE, World(ROWS[:4], units=(1,), max_rows_per_unit=2, unit="uid"), id="declared groups"),
     pytest.param(GROUPED, TWO, World(ROWS, units=(1,), max_rows_per_unit=2, unit="uid"), id="two groups"),
     pytest.param(WHOLE, ROW, World(ROWS[:2], units=(1,), max_rows_per_unit=1), id="rows"),
     pytest.param(GROUPED, ROW, World(ROWS, units=(1,), max_rows_per_unit=1), id="rows in groups"),
@@ -127,9 +122,7 @@ OTHERS: list[Row] = [
 """People with a row each, on either side of the quantiles and far from them."""
 
 
-def losses(
-    held: Sequence[int], before: Sequence[int], cells: int, p: Fraction, at: Sequence[int]
-) -> list[Fraction]:
+def losses(held: Sequence[int], before: Sequence[int], cells: int, p: Fraction, at: Sequence[int]) -> list[Fraction]:
     """From the definition, of some cells."""
     found, target = [], p * before[-1]
     for c in at:
@@ -164,15 +157,11 @@ def moved(plan: Query, world: World, relation: Relation) -> tuple[Fraction, int]
                 held = [dict(zip(e[0], np.diff(e[1]).tolist(), strict=True)) for e in (one, two)]
                 apart += sum(abs(held[0].get(c, 0) - held[1].get(c, 0)) for c in {**held[0], **held[1]})
                 at = sorted(
-                    c
-                    for c in {0, 1, cells - 1, *(h + d for h in (*one[0], *two[0]) for d in (0, 1))}
-                    if c < cells
+                    c for c in {0, 1, cells - 1, *(h + d for h in (*one[0], *two[0]) for d in (0, 1))} if c < cells
                 )
                 changes = [
                     b - a
-                    for a, b in zip(
-                        losses(*one, cells, chosen.p, at), losses(*two, cells, chosen.p, at), strict=True
-                    )
+                    for a, b in zip(losses(*one, cells, chosen.p, at), losses(*two, cells, chosen.p, at), strict=True)
                 ]
                 found += max(changes) - min(changes)
             worst, most = max(worst, found), max(most, apart)
@@ -304,9 +293,7 @@ def test_a_release_is_stored_with_the_chosen_leaves_and_answers_again_for_free()
     with opened() as s:
         first = s.sql(QUESTION, epsilon=1)
         spent = s.spent
-        again = s.sql(
-            "SELECT region, 2 * MEDIAN(v) AS m FROM t GROUP BY region ORDER BY m LIMIT 2", epsilon=1
-        )
+        again = s.sql("SELECT region, 2 * MEDIAN(v) AS m FROM t GROUP BY region ORDER BY m LIMIT 2", epsilon=1)
         assert again.stored and not first.stored and s.spent == spent
         assert [m for _, m in again.rows] == sorted(2 * m for _, m in first.rows)[:2]
         assert NoisyTable.from_json(first.table.to_json()) == first.table
@@ -377,8 +364,7 @@ def test_the_error_is_refused_and_the_derivation_says_how_far_off_the_rank_is() 
 
 
 @pytest.mark.parametrize(
-    ("columns", "by_rank"),
-    [("MEDIAN(v) AS m", True), ("MEDIAN(v) AS m, QUANTILE_CONT(v, 0.9) AS h", False)],
+    ("columns", "by_rank"), [("MEDIAN(v) AS m", True), ("MEDIAN(v) AS m, QUANTILE_CONT(v, 0.9) AS h", False)]
 )
 def test_the_rank_of_evenly_lying_values_is_off_by_no_more_than_is_said_before_the_charge(
     columns: str, by_rank: bool

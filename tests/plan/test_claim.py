@@ -68,11 +68,7 @@ def test_a_batch_whose_ledger_is_told_of_one_measurement_is_refused(asked: dict[
     with pytest.raises(InternalError, match="what the ledger is told"):
         check(claim_of_all(b.measurements, events_of([b.measurements[0]]), b.charge.guarantee))
     with pytest.raises(InternalError, match="price"):
-        check(
-            claim_of_all(
-                b.measurements, b.charge.events, replace(b.charge.guarantee, epsilon=Fraction(9, 10))
-            )
-        )
+        check(claim_of_all(b.measurements, b.charge.events, replace(b.charge.guarantee, epsilon=Fraction(9, 10))))
 
 
 def test_a_batch_of_two_relations_is_refused() -> None:

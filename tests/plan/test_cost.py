@@ -48,18 +48,14 @@ def observed(span: tuple[int, int], k: int, groups: int, relation: Relation) -> 
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("span", SPANS)
-def test_the_sensitivity_is_the_largest_move_of_all_neighbours(
-    span: tuple[int, int], relation: Relation
-) -> None:
+def test_the_sensitivity_is_the_largest_move_of_all_neighbours(span: tuple[int, int], relation: Relation) -> None:
     for groups, k in product(range(1, 5), range(1, 6)):
         assert sensitivity_of(span, k, groups, relation) == observed(span, k, groups, relation), (groups, k)
 
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("span", SPANS)
-def test_unknown_groups_are_as_many_as_a_unit_could_ever_touch(
-    span: tuple[int, int], relation: Relation
-) -> None:
+def test_unknown_groups_are_as_many_as_a_unit_could_ever_touch(span: tuple[int, int], relation: Relation) -> None:
     for k in (1, 2):
         assert sensitivity_of(span, k, None, relation) == observed(span, k, 2 * k, relation)
 
@@ -70,11 +66,7 @@ def test_a_column_that_cannot_move_has_no_sensitivity() -> None:
         assert (s.linf, s.l1, s.l2_squared) == (0, 0, 0)
 
 
-@given(
-    st.tuples(st.integers(-(1 << 40), 0), st.integers(0, 1 << 40)),
-    st.integers(1, 1 << 31),
-    st.integers(1, 1 << 33),
-)
+@given(st.tuples(st.integers(-(1 << 40), 0), st.integers(0, 1 << 40)), st.integers(1, 1 << 31), st.integers(1, 1 << 33))
 @settings(max_examples=200, derandomize=True)
 def test_huge_caps_are_decided_at_once_and_known_groups_never_cost_more(
     span: tuple[int, int], k: int, groups: int
@@ -95,9 +87,7 @@ STILL = Sensitivity(2, 0)
 def spent(a: Allocation, sensitivities: list[Sensitivity], reports: int = 0) -> Fraction:
     """Σ ℓ1/b: what Laplace columns and reports cost together in pure ε (Dwork, Roth, Theorems 3.6 and 3.16)."""
     total = Fraction(0)
-    for noise, s in zip(
-        (*a.noises, *a.reports), (*sensitivities, *[Sensitivity(1, 1)] * reports), strict=True
-    ):
+    for noise, s in zip((*a.noises, *a.reports), (*sensitivities, *[Sensitivity(1, 1)] * reports), strict=True):
         assert isinstance(noise, DiscreteLaplaceNoise)
         total += s.l1 / noise.scale
     return total
@@ -202,9 +192,7 @@ def test_many_counts_compose_to_what_was_asked_by_their_exact_law(k: int, column
     scale = a.noises[0].scale
     assert laplace_delta(k * columns, scale, epsilon) <= a.guarantee.delta <= MILLIONTH
     assert (a.guarantee.delta == 0) == (spent(a, sensitivities) <= epsilon)
-    less = (
-        Fraction(99, 100) if k * columns <= 64 else Fraction(9, 10)
-    )  # beyond 64 numbers by zCDP, which is looser
+    less = Fraction(99, 100) if k * columns <= 64 else Fraction(9, 10)  # beyond 64 numbers by zCDP, which is looser
     assert laplace_delta(k * columns, scale * less, epsilon) > MILLIONTH
 
 

@@ -63,9 +63,7 @@ def test_a_range_of_dates_is_kept_as_microseconds_and_says_what_it_is() -> None:
 def test_the_hull_of_two_ranges_holds_both() -> None:
     later = Range(dt.date(2025, 1, 1), dt.date(2026, 1, 1))
     assert DAYS.hull(later) == Range(FIRST, dt.date(2026, 1, 1))
-    assert DAYS.hull(Range(dt.datetime(2023, 1, 1), dt.datetime(2024, 1, 1))) == Range(
-        dt.datetime(2023, 1, 1), LAST
-    )
+    assert DAYS.hull(Range(dt.datetime(2023, 1, 1), dt.datetime(2024, 1, 1))) == Range(dt.datetime(2023, 1, 1), LAST)
     assert DAYS.hull(Range(0, 1)) is None
     assert Range(0, 1, integer=True).hull(Range(-1, 0, integer=True)) == Range(-1, 1, integer=True)
 
@@ -129,8 +127,7 @@ def test_listed_dates_are_leaves_as_they_are() -> None:
 
 
 TOO_MANY = (
-    "More than 65,536 days or seconds lie between the bounds of a date or time, "
-    "too many to be counted one by one."
+    "More than 65,536 days or seconds lie between the bounds of a date or time, too many to be counted one by one."
 )
 
 
@@ -149,9 +146,7 @@ TOO_MANY = (
         ("MAX(DISTINCT d)", UnsupportedQuery, "MAX with DISTINCT is not answered here."),
     ],
 )  # fmt: skip
-def test_what_has_no_answer_is_refused_with_a_way_round(
-    text: str, error: type[DiscreetError], message: str
-) -> None:
+def test_what_has_no_answer_is_refused_with_a_way_round(text: str, error: type[DiscreetError], message: str) -> None:
     with pytest.raises(error) as caught:
         planned(text)
     assert caught.value.message == message and caught.value.hint
@@ -181,16 +176,7 @@ def test_bounds_that_are_not_declared_are_asked_for_by_name(text: str) -> None:
 
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "s": Kind.TEXT}
-TEXTS = (
-    "2024-01-05",
-    "2024-02-29",
-    "2023-06-01",
-    "2025-06-01",
-    "infinity",
-    "no date",
-    "0044-03-15 (BC)",
-    None,
-)
+TEXTS = ("2024-01-05", "2024-02-29", "2023-06-01", "2025-06-01", "infinity", "no date", "0044-03-15 (BC)", None)
 
 
 def text_plan(expression: str, unit: PrivacyUnit, relation: Relation, low: dt.date, high: dt.date) -> Query:
@@ -215,9 +201,7 @@ def test_cells_that_are_no_dates_are_not_counted_and_others_are_clamped() -> Non
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize(
-    "expression", ["MEDIAN(s)", "HISTOGRAM(s, [DATE '2024-01-02'])", "APPROX_TOP_K(s, 2)"]
-)
+@pytest.mark.parametrize("expression", ["MEDIAN(s)", "HISTOGRAM(s, [DATE '2024-01-02'])", "APPROX_TOP_K(s, 2)"])
 def test_no_unit_moves_dates_further_than_planned(expression: str, relation: Relation) -> None:
     unit = PrivacyUnit("uid", max_groups=1, max_rows=2)
     plan = text_plan(expression, unit, relation, FIRST, dt.date(2024, 1, 5))
@@ -252,9 +236,7 @@ FRAME = pd.DataFrame(
         "u": np.arange(N) // 3,
         "g": RNG.choice(["a", "b"], N),
         "d": pd.Series(pd.Timestamp(FIRST) + pd.to_timedelta(OFFSETS, "D")),
-        "t": pd.Series(
-            pd.Timestamp(FIRST) + pd.to_timedelta(OFFSETS * 86_400 + RNG.integers(0, 86_400, N), "s")
-        ),
+        "t": pd.Series(pd.Timestamp(FIRST) + pd.to_timedelta(OFFSETS * 86_400 + RNG.integers(0, 86_400, N), "s")),
     }
 )
 FRAME["d"] = FRAME["d"].dt.date
@@ -326,10 +308,7 @@ def test_what_is_made_of_dates_has_intervals_too() -> None:
 
 def test_dates_stand_in_having_and_order_the_rows() -> None:
     with opened() as s:
-        by = s.sql(
-            "SELECT g, MEDIAN(d) AS m FROM v GROUP BY g HAVING m > DATE '2024-01-02' ORDER BY m DESC",
-            epsilon=5,
-        )
+        by = s.sql("SELECT g, MEDIAN(d) AS m FROM v GROUP BY g HAVING m > DATE '2024-01-02' ORDER BY m DESC", epsilon=5)
         days = [row[1] for row in by.rows]
         assert len(days) == 2 and days == sorted(days, reverse=True)
         assert not s.sql("SELECT MEDIAN(d) AS m FROM v HAVING m > DATE '2024-12-31'", epsilon=5).rows

@@ -81,11 +81,7 @@ def test_every_value_in_the_box_is_in_the_interval_and_none_is_null_where_it_is_
 
 def test_days_beyond_the_calendar_are_null() -> None:
     count = Measured(0, Fraction(1), Type.INT)
-    for first, fits in (
-        (dt.date(2024, 1, 1), True),
-        (dt.date(9999, 12, 25), False),
-        (dt.date(1, 1, 3), False),
-    ):
+    for first, fits in ((dt.date(2024, 1, 1), True), (dt.date(9999, 12, 25), False), (dt.date(1, 1, 3), False)):
         day = Applied("date + days", (Constant(first, Type.DATE), count), Type.DATE)
         month = Applied("month", (day,), Type.INT)
         assert (None not in [month.compiled()((), [n]) for n in CELLS]) == fits

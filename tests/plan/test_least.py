@@ -43,9 +43,7 @@ def laplace_error(epsilon: Fraction, sensitivity: int, confidence: float) -> int
 
 @pytest.mark.parametrize("target", [1, 7, 50, 333])
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-def test_the_least_epsilon_of_a_count_is_the_closed_forms(
-    session: Session, target: int, confidence: float
-) -> None:
+def test_the_least_epsilon_of_a_count_is_the_closed_forms(session: Session, target: int, confidence: float) -> None:
     plan = session.plan(COUNT, error={"n": target}, confidence=confidence)
     before = _epsilon(_index(plan.epsilon) - 1)
     assert laplace_error(plan.epsilon, 2, confidence) <= target < laplace_error(before, 2, confidence)
@@ -87,10 +85,7 @@ def test_no_error_is_above_its_target_and_a_little_less_epsilon_would_not_do(
         targets = {"n": 50 if "r" not in asked["error"] else 25, "r": 0.5, "a": 0.5}
     assert all(plan.error(c, assuming=assuming) <= targets[c] for c in asked["error"])
     less = session.plan(
-        ALL,
-        epsilon=_epsilon(_index(plan.epsilon) - 1),
-        delta=asked.get("delta", 0),
-        noise=asked.get("noise"),
+        ALL, epsilon=_epsilon(_index(plan.epsilon) - 1), delta=asked.get("delta", 0), noise=asked.get("noise")
     )
     assert any(less.error(c, assuming=assuming) > targets[c] for c in asked["error"])
     assert len(str(plan.epsilon.numerator)) <= 3 or plan.epsilon.denominator == 1
@@ -155,10 +150,7 @@ def test_what_cannot_be_planned_is_refused_with_a_sentence(
 
 
 def test_an_error_that_depends_on_the_data_needs_a_guess(session: Session) -> None:
-    for column, what in (
-        ("a", "how many rows it is over"),
-        ("r", "the values of the columns that it combines"),
-    ):
+    for column, what in (("a", "how many rows it is over"), ("r", "the values of the columns that it combines")):
         with pytest.raises(InvalidParameter, match=what):
             session.plan(ALL, error={column: 0.5})
 
@@ -179,9 +171,7 @@ def test_the_owners_cap_on_one_question_refuses_before_anything_is_charged(sessi
 
 
 def test_the_error_of_a_rounded_column_has_a_step_more(session: Session) -> None:
-    plan = session.plan(
-        "SELECT ROUND(AVG(cost), 1) AS a, AVG(cost) AS b, ROUND(SUM(cost)) AS s FROM data", epsilon=1
-    )
+    plan = session.plan("SELECT ROUND(AVG(cost), 1) AS a, AVG(cost) AS b, ROUND(SUM(cost)) AS s FROM data", epsilon=1)
     assuming = {"rows": 1_000}
     assert plan.error("a", assuming=assuming) == pytest.approx(plan.error("b", assuming=assuming) + 0.1)
     total = session.plan("SELECT SUM(cost) AS s, AVG(cost) AS b FROM data", epsilon=1)
@@ -194,17 +184,12 @@ def test_the_error_of_totals_is_that_of_the_row_that_adds_up_the_most(session: S
     # two groups: the law of the sum of two Laplace numbers, b = 2, by convolution
     p = math.exp(-1 / 2)
     one = [(1 - p) / (1 + p) * p ** abs(k) for k in range(-60, 61)]
-    two = {
-        k: sum(one[i + 60] * one[k - i + 60] for i in range(-60, 61) if abs(k - i) <= 60)
-        for k in range(-60, 61)
-    }
+    two = {k: sum(one[i + 60] * one[k - i + 60] for i in range(-60, 61) if abs(k - i) <= 60) for k in range(-60, 61)}
     least = next(t for t in range(60) if sum(two[k] for k in range(-t, t + 1)) >= 0.95)
     assert least <= plan.error("n") <= least * 1.02 + 1
     planned = session.plan(sql, error={"n": 20})
     assert planned.error("n") <= 20
-    private = session.plan(
-        "SELECT uid % 9 AS k, COUNT(*) AS n FROM data GROUP BY ROLLUP(k)", epsilon=1, delta=1e-3
-    )
+    private = session.plan("SELECT uid % 9 AS k, COUNT(*) AS n FROM data GROUP BY ROLLUP(k)", epsilon=1, delta=1e-3)
     with pytest.raises(InvalidParameter, match="the error of a total depends on how many groups it adds up"):
         private.error("n")
     assert str(private).startswith("A plan that costs")

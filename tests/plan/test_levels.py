@@ -74,31 +74,18 @@ def test_a_level_moves_by_what_the_worst_of_all_neighbours_moves_it(relation: Re
 def test_the_second_derivation_prices_levels_as_the_first_does(relation: Relation) -> None:
     """Each with a level of its own noise, and all together; the two share no code."""
     other = relation is Relation.REPLACE
-    for cells, parts, span in [
-        *small(),
-        (40, 25, (-3, 10)),
-        (7, 30, (-10, 3)),
-        (2, 64, (0, 9)),
-        (1, 50, (-5, 5)),
-    ]:
-        for k in sorted(
-            {*range(1, min(cells * parts, 6) + 1), min(cells * parts, 77), cells * parts // 2 or 1}
-        ):
+    for cells, parts, span in [*small(), (40, 25, (-3, 10)), (7, 30, (-10, 3)), (2, 64, (0, 9)), (1, 50, (-5, 5))]:
+        for k in sorted({*range(1, min(cells * parts, 6) + 1), min(cells * parts, 77), cells * parts // 2 or 1}):
             reach = ColumnReach(span, k, relation)
             s = level_moves(reach, cells, parts)
             tier = Tier(cells, parts, Fraction(7, 2))
             assert gaussian_cost([tier], span, k, replace=other) == Fraction(2 * s.l2_squared, 7)
-            assert laplace_cost([tier], span, k, replace=other) == joint_l1(
-                reach, [s], [cells], [Fraction(2, 7)]
-            )
+            assert laplace_cost([tier], span, k, replace=other) == joint_l1(reach, [s], [cells], [Fraction(2, 7)])
             scales = [Fraction(2), Fraction(5), Fraction(3)]
             shapes = [(cells * parts, 1), (cells, parts), (1, cells * parts)]
             tiers = [Tier(*shape, b) for shape, b in zip(shapes, scales, strict=True)]
             joint = joint_l1(
-                reach,
-                [level_moves(reach, *x) for x in shapes],
-                [n for n, _ in shapes],
-                [1 / b for b in scales],
+                reach, [level_moves(reach, *x) for x in shapes], [n for n, _ in shapes], [1 / b for b in scales]
             )
             assert laplace_cost(tiers, span, k, replace=other) == joint
 
@@ -127,9 +114,7 @@ def test_all_levels_together_cost_what_the_worst_neighbours_lose(
         for rates in RATES:
             given = [*rates, *[1] * len(sets)][: len(sets)]
             worst = max(sum(a * x for a, x in zip(given, sizes_of, strict=True)))
-            joint = joint_l1(
-                reach, moved, [levels.cells(s) for s in levels.kept], [Fraction(a) for a in given]
-            )
+            joint = joint_l1(reach, moved, [levels.cells(s) for s in levels.kept], [Fraction(a) for a in given])
             assert joint >= worst
             apart = sizes[0] >= 2 * k or k == 1 or relation is Relation.ADD_REMOVE
             assert joint == worst or not apart
@@ -165,9 +150,7 @@ def test_levels_are_combined_by_weighted_least_squares(
     sizes: tuple[int, ...], sets: list[Kept], measured: list[Kept]
 ) -> None:
     levels, random = Levels.of(sizes, sets), np.random.default_rng(5)
-    noises: list[Additive] = [
-        DiscreteLaplaceNoise(Fraction(int(b))) for b in random.integers(20, 90, len(measured))
-    ]
+    noises: list[Additive] = [DiscreteLaplaceNoise(Fraction(int(b))) for b in random.integers(20, 90, len(measured))]
     agreement = Agreement(levels, tuple(zip(measured, noises, strict=True)))
     strategy = np.vstack([sums(sizes, s) for s in measured])
     weights = np.repeat([1 / z.variance for z in noises], [levels.cells(s) for s in measured])
@@ -181,10 +164,7 @@ def test_levels_are_combined_by_weighted_least_squares(
             off = np.abs(sums(sizes, s) @ (np.array(adjusted) - exact))
             assert off.max() <= float(rounding(levels, s)) + 1e-6
     found = np.array(
-        [
-            dict(zip(measured, noises, strict=True))[s].variance if s in measured else np.inf
-            for s in levels.kept
-        ]
+        [dict(zip(measured, noises, strict=True))[s].variance if s in measured else np.inf for s in levels.kept]
     )
     for s, foretold in zip(levels.kept, variances(levels, found), strict=True):
         exactly = (sums(sizes, s) @ solution) ** 2 @ (1 / weights)
@@ -210,9 +190,7 @@ COSTS = st.lists(st.integers(2, 40), min_size=1, max_size=3)
 
 @settings(max_examples=40, deadline=None)
 @given(COSTS, st.booleans(), st.booleans())
-def test_no_level_has_more_noise_than_alone_with_its_part(
-    sizes: list[int], whole: bool, gaussian: bool
-) -> None:
+def test_no_level_has_more_noise_than_alone_with_its_part(sizes: list[int], whole: bool, gaussian: bool) -> None:
     """Truth: the variance of ordinary least squares in floats, and ε or μ² divided evenly."""
     levels = Levels.of(sizes, (cube if whole else rollup)(len(sizes)))
     n = len(levels.kept)

@@ -37,9 +37,7 @@ def counted(values: Sequence[Scalar], kind: Type) -> int:
     """How many there are, as the second derivation reads the text."""
     import sqlglot
 
-    tree = sqlglot.parse_one(
-        f"WITH {key_table_sql(0, values, kind)} z AS (SELECT 1) SELECT 1", dialect="duckdb"
-    )
+    tree = sqlglot.parse_one(f"WITH {key_table_sql(0, values, kind)} z AS (SELECT 1) SELECT 1", dialect="duckdb")
     ctes = {c.alias: c.this for c in tree.args["with_"].expressions}
     return key_lists(ctes)["key 0"]
 

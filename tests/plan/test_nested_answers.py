@@ -53,9 +53,7 @@ def asked(expression: str) -> Any:
         ("QUANTILE_CONT(amount, [0.25]) FILTER (WHERE day > 3)", ["1/4"], Type.REAL),
     ],
 )
-def test_a_list_of_shares_is_a_list_of_quantiles_of_one_spread(
-    text: str, shares: list[str], kind: Type
-) -> None:
+def test_a_list_of_shares_is_a_list_of_quantiles_of_one_spread(text: str, shares: list[str], kind: Type) -> None:
     found = asked(text)
     assert isinstance(found, ListOf) and found.type is Type.LIST
     quantiles = [q for q in found.items if isinstance(q, Quantile)]
@@ -65,9 +63,7 @@ def test_a_list_of_shares_is_a_list_of_quantiles_of_one_spread(
 
 def test_a_list_costs_what_its_parts_cost() -> None:
     one = planned("SELECT QUANTILE_CONT(amount, [0.25, 0.5, 0.75]) FROM visits")
-    parts = planned(
-        "SELECT QUANTILE_CONT(amount, 0.25) a, MEDIAN(amount) b, QUANTILE_CONT(amount, 0.75) c FROM visits"
-    )
+    parts = planned("SELECT QUANTILE_CONT(amount, 0.25) a, MEDIAN(amount) b, QUANTILE_CONT(amount, 0.75) c FROM visits")
     assert one.identity == parts.identity and one.allocation == parts.allocation
 
 
@@ -178,9 +174,7 @@ def test_totals_of_histograms_are_refused_and_their_interval_has_no_single_end()
 
 
 def test_the_error_of_a_histogram_is_known_before_the_data_and_that_of_the_others_is_not() -> None:
-    plan = planned(
-        "SELECT HISTOGRAM(day) AS h, APPROX_TOP_K(day, 2) AS k, QUANTILE_CONT(day, [0.5]) AS q FROM visits"
-    )
+    plan = planned("SELECT HISTOGRAM(day) AS h, APPROX_TOP_K(day, 2) AS k, QUANTILE_CONT(day, [0.5]) AS q FROM visits")
     place = [s.spread for s in plan.question.spreads].index(asked("MODE(day)").spread)
     noise = plan.allocation.spreads[place]
     assert isinstance(noise, DiscreteLaplaceNoise)
@@ -197,9 +191,7 @@ def test_the_error_of_a_histogram_is_known_before_the_data_and_that_of_the_other
 BINS = "SELECT region, HISTOGRAM(v, [1, 2.5, 4]) FROM t GROUP BY region"
 
 
-@pytest.mark.parametrize(
-    "text", ["SELECT HISTOGRAM(v, [1, 2.5, 4]) FROM t", "SELECT HISTOGRAM(x, [1, 2]) FROM t"]
-)
+@pytest.mark.parametrize("text", ["SELECT HISTOGRAM(v, [1, 2.5, 4]) FROM t", "SELECT HISTOGRAM(x, [1, 2]) FROM t"])
 def test_bins_hold_what_duckdb_counts(text: str) -> None:
     values = [-1.0, 0.0, 1.0, 1.5, 2.5, 2.75, 4.0, 4.5, 99.0, None]
     rows: list[Row] = [{"uid": 0, "region": "a", "v": v, "x": None if v is None else int(v)} for v in values]
@@ -263,9 +255,7 @@ def test_the_intervals_of_commonest_values_hold_them_whatever_noise_there_is_wit
             values = shown(Top, tree, 3, Type.INT)
             for order in itertools.permutations(range(4)):  # each order in which ties may be broken
                 if [weights[i] for i in order] == sorted(weights, reverse=True):
-                    assert all(
-                        e is not None and e[0] <= i <= e[1] for i, e in zip(order, found, strict=False)
-                    )
+                    assert all(e is not None and e[0] <= i <= e[1] for i, e in zip(order, found, strict=False))
             assert all(e is not None and e[0] <= v <= e[1] for v, e in zip(values, found, strict=True))
 
 
@@ -361,11 +351,7 @@ def test_intervals_of_counts_and_commonest_values_hold_them_as_often_as_they_say
     runs = 300
     with opened(PrivacyUnit.row()) as s:
         for _ in range(runs):
-            r = s.sql(
-                "SELECT HISTOGRAM(day) AS h, APPROX_TOP_K(day, 3) AS k FROM visits",
-                epsilon="0.02",
-                fresh=True,
-            )
+            r = s.sql("SELECT HISTOGRAM(day) AS h, APPROX_TOP_K(day, 3) AS k FROM visits", epsilon="0.02", fresh=True)
             counts, values = r.interval("h")[0], r.interval("k")[0]
             hits += counts[3][0] <= truth[3] <= counts[3][1]
             half = r.interval("h", "0.5")[0]
@@ -392,17 +378,13 @@ def test_other_frames_have_lists_and_maps_of_their_own() -> None:
 
 def test_the_printed_table_shows_each_value_with_its_own_interval() -> None:
     with opened() as s:
-        text = str(
-            s.sql("SELECT HISTOGRAM(region) AS h, APPROX_TOP_K(region, 2) AS k FROM visits", epsilon=1)
-        )
+        text = str(s.sql("SELECT HISTOGRAM(region) AS h, APPROX_TOP_K(region, 2) AS k FROM visits", epsilon=1))
     assert "{east=" in text and " ± " in text.splitlines()[2] and "[north, south]" in text
 
 
 def test_the_bin_above_the_last_end_of_whole_numbers_has_a_name_that_people_read() -> None:
     with opened() as s:
-        r = s.sql(
-            f"SELECT HISTOGRAM(day, [2, 4]) AS h, HISTOGRAM(user_id, [{2**60}]) AS i FROM visits", epsilon=1
-        )
+        r = s.sql(f"SELECT HISTOGRAM(day, [2, 4]) AS h, HISTOGRAM(user_id, [{2**60}]) AS i FROM visits", epsilon=1)
         assert [list(h) for h in r.rows[0]] == [[2, 4, math.inf], [2**60, math.inf]]
         assert [list(r.interval(name)[0]) for name in ("h", "i")] == [list(h) for h in r.rows[0]]
         assert "∞=" in str(r) and "9223372036854775807" not in (str(r) + repr(r.rows)).replace(",", "")
@@ -412,9 +394,7 @@ def test_the_bin_above_the_last_end_of_whole_numbers_has_a_name_that_people_read
 
 def test_a_batch_answers_them_as_a_question_alone_does() -> None:
     with opened() as s:
-        both = s.batch(
-            {"a": QUESTION, "b": "SELECT region, MODE(day) AS d FROM visits GROUP BY region"}, epsilon=10**7
-        )
+        both = s.batch({"a": QUESTION, "b": "SELECT region, MODE(day) AS d FROM visits GROUP BY region"}, epsilon=10**7)
         assert [row[1] for row in both["b"].rows][:3] == [row[2][0] for row in both["a"].rows][:3]
         alone = s.sql(QUESTION, epsilon=10**7)
         assert [row[1] for row in both["a"].rows] == [row[1] for row in alone.rows]

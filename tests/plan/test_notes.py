@@ -70,16 +70,11 @@ def test_all_that_is_clamped_or_capped_is_said_by_column(sql: str, unit: Privacy
 
 def test_caps_are_said_where_they_may_cut() -> None:
     grouped = "SELECT region, COUNT(*) FROM t GROUP BY region"
-    assert (
-        f"{BIAS}one 'uid' counts in at most 2 groups, for at most 5 rows in each."
-        in planned(grouped, CAPS).notes
-    )
+    assert f"{BIAS}one 'uid' counts in at most 2 groups, for at most 5 rows in each." in planned(grouped, CAPS).notes
     three = PrivacyUnit("uid", max_groups=3, max_rows=1)  # as many as there are
     assert f"{BIAS}one 'uid' counts for at most 1 row in each group." in planned(grouped, three).notes
     one = PrivacyUnit("uid", max_groups=1, max_rows=2)
-    assert (
-        f"{BIAS}one 'uid' counts in at most 1 group, for at most 2 rows in it." in planned(grouped, one).notes
-    )
+    assert f"{BIAS}one 'uid' counts in at most 1 group, for at most 2 rows in it." in planned(grouped, one).notes
     each = "SELECT AVG(least(n, 4)) FROM (SELECT uid, COUNT(*) AS n FROM t GROUP BY uid) people"
     assert planned(each, CAPS).notes == ()  # a unit has one row
 
@@ -133,9 +128,7 @@ def test_rows_in_no_group_are_said(key: str, hidden: str) -> None:
 
 def test_totals_lack_what_their_groups_lack() -> None:
     found = planned("SELECT region, flag, COUNT(*) FROM t GROUP BY ROLLUP (region, flag)", ROW).notes
-    assert found == (
-        "In no group and no total: rows in which 'region' is NULL or undeclared, or 'flag' is NULL.",
-    )
+    assert found == ("In no group and no total: rows in which 'region' is NULL or undeclared, or 'flag' is NULL.",)
 
 
 @pytest.mark.parametrize(("unit", "of"), [(ROW, "rows"), (CAPS, "different 'uid'")])
@@ -143,8 +136,7 @@ def test_totals_over_selected_groups_lack_the_groups_that_are_missing(unit: Priv
     """The number is about groups by all keys: what is split into smaller ones is in no total, however large it is."""
     keys = "FROM t GROUP BY {} (uid % 7, flag)"
     made, each = (
-        planned(f"SELECT COUNT(*) AS n {keys.format(by)}", unit, epsilon=2, delta="1e-6")
-        for by in ("ROLLUP", "")
+        planned(f"SELECT COUNT(*) AS n {keys.format(by)}", unit, epsilon=2, delta="1e-6") for by in ("ROLLUP", "")
     )
     n = re.findall(r"[\d,]+", each.notes[-1])[0]
     assert made.notes[-1] == (
@@ -173,9 +165,7 @@ def test_columns_of_one_name_are_told_apart_by_their_tables() -> None:
     unit, budget = PrivacyUnit("uid", max_groups=3, max_rows=5), dp.Budget(9)
     facts: dict[str, Any] = {"bought.x": dp.Range(-3, 12), "sold.x": dp.Range(0, 5), "sold.y": dp.Range(0, 1)}
     tables = {"bought": frame, "sold": frame}
-    with dp.connect(
-        tables, unit=unit, columns=facts, budget=budget, population="p", ledger=":memory:"
-    ) as session:
+    with dp.connect(tables, unit=unit, columns=facts, budget=budget, population="p", ledger=":memory:") as session:
         for columns, said in (
             ("SUM(b.x), AVG(sold.x)", "'b.x' is clamped to [-3, 12], 'sold.x' to [0, 5]"),
             ("SUM(b.x - sold.x)", "an expression of 'b.x' and 'sold.x' is clamped to [-8, 12]"),
@@ -204,9 +194,7 @@ def test_two_populations_hear_of_their_caps_in_the_same_words() -> None:
         ledger=":memory:",
     ) as session:
         for sql, each in (("", ""), (" GROUP BY region", " in each group")):
-            caps = [
-                f"one {u!r} counts for at most {n}{each}" for u, n in (("uid", "5 rows"), ("doctor", "1 row"))
-            ]
+            caps = [f"one {u!r} counts for at most {n}{each}" for u, n in (("uid", "5 rows"), ("doctor", "1 row"))]
             said = session.plan(f"SELECT SUM(x) AS s FROM t{sql}", epsilon=1).notes[0]
             assert said == f"{BIAS}{X}; {'; '.join(caps)}."
             alone = planned(f"SELECT SUM(x) AS s FROM t{sql}", units["patients"]).notes[0]
@@ -244,8 +232,7 @@ def test_the_least_group_that_is_mostly_shown_follows_from_the_mechanisms_law(
 ) -> None:
     made = planned("SELECT uid % 7 AS k, COUNT(*) FROM t GROUP BY k", unit, relation, epsilon=2, delta="1e-6")
     found = re.search(
-        r"Groups of fewer than ([\d,]+) (rows|different 'uid') may be missing; one of \1 is shown",
-        made.notes[-1],
+        r"Groups of fewer than ([\d,]+) (rows|different 'uid') may be missing; one of \1 is shown", made.notes[-1]
     )
     assert found is not None and (found[2] == "rows") == (unit is ROW)
     n = int(found[1].replace(",", ""))
@@ -305,14 +292,7 @@ def test_declared_ids_are_groups_as_any_other() -> None:
 def planned(sql: str, unit: PrivacyUnit, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Any:
     import datetime as dt
 
-    columns = {
-        "uid": Type.INT,
-        "region": Type.TEXT,
-        "x": Type.INT,
-        "v": Type.REAL,
-        "w": Type.REAL,
-        "flag": Type.BOOL,
-    }
+    columns = {"uid": Type.INT, "region": Type.TEXT, "x": Type.INT, "v": Type.REAL, "w": Type.REAL, "flag": Type.BOOL}
     columns |= {"day": Type.DATE, "at": Type.TIMESTAMP, "known": Type.TEXT}
     facts: dict[str, Any] = {
         "region": Values("a", "b", "c"), "x": Range(-3, 12, integer=True), "v": Range(-2, 3), "w": Range(100, 200),

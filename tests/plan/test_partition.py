@@ -44,11 +44,7 @@ from tests.reference.values import Kind
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "x": Kind.INT, "v": Kind.REAL, "region": Kind.TEXT, "flag": Kind.BOOL}
 FACTS: dict[str, Fact] = {"region": Values("a", "b"), "x": Range(0, 100), "v": Range(0, 10)}
-UNITS = [
-    PrivacyUnit("uid", max_groups=1, max_rows=2),
-    PrivacyUnit("uid", max_groups=2, max_rows=3),
-    PrivacyUnit.row(),
-]
+UNITS = [PrivacyUnit("uid", max_groups=1, max_rows=2), PrivacyUnit("uid", max_groups=2, max_rows=3), PrivacyUnit.row()]
 ASKED: list[dict[str, Any]] = [{}, {"noise": "gaussian", "delta": "1e-6"}]
 CONDITIONS = (
     "x < 3", "x <= 2", "x BETWEEN 1 AND 4", "NOT x < 2", "2 >= x", "x IN (1, 3, 5)", "x <> 2", "x < 2.5", "x >= 2.5",
@@ -67,9 +63,7 @@ def table_with_days() -> TableSchema:
     return TableSchema("t", columns, dict(FACTS), UNITS[2], Relation.ADD_REMOVE)
 
 
-def planned(
-    sql: str, unit: PrivacyUnit = UNITS[2], relation: Relation = Relation.ADD_REMOVE, **asked: Any
-) -> Query:
+def planned(sql: str, unit: PrivacyUnit = UNITS[2], relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Query:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, **asked}
     return make_query(sql, [table(unit, relation)], **options)
 
@@ -167,9 +161,7 @@ def test_every_estimate_is_unbiased_and_nearly_that_of_least_squares() -> None:
             for layer in layers:
                 below = [c for node in layer for c in node]
                 assert len(below) == len(set(below))
-            matrix = np.array(
-                [[float(c in node) for c in range(cells)] for layer in layers for node in layer]
-            )
+            matrix = np.array([[float(c in node) for c in range(cells)] for layer in layers for node in layer])
             inverse = np.linalg.pinv(matrix.T @ matrix)
             for count in counts:
                 assert sums(layers, count) == dict.fromkeys(count, Fraction(1))
@@ -253,9 +245,7 @@ def test_what_is_measured_alone_stays_so() -> None:
     assert not is_joint(planned("SELECT AVG(x), COUNT(x), COUNT(*) FROM t"))
     nested = ["x < 9", "x < 6"]
     assert is_joint(planned(counting(nested), UNITS[2]))
-    assert not is_joint(
-        planned(counting(nested), UNITS[2], Relation.REPLACE)
-    )  # apart each moves by one row, not two
+    assert not is_joint(planned(counting(nested), UNITS[2], Relation.REPLACE))  # apart each moves by one row, not two
 
 
 def test_beside_a_quantile_that_is_chosen_by_rank_nothing_is_counted_jointly() -> None:
@@ -291,9 +281,7 @@ def test_leaves_are_those_of_the_referee() -> None:
 def test_with_hardly_any_noise_counts_are_those_of_the_rows(asked: dict[str, Any]) -> None:
     rng = Random(2)
     named = ("x < 3", "x BETWEEN 1 AND 4", "x <> 2", "x < 2.5" if asked else "v < 0.5")
-    sql = counting(named).replace(
-        " FROM", f", COUNT_IF(x < 3) - 2 * COUNT_IF({named[3]}) + 1 AS d, COUNT(*) AS n FROM"
-    )
+    sql = counting(named).replace(" FROM", f", COUNT_IF(x < 3) - 2 * COUNT_IF({named[3]}) + 1 AS d, COUNT(*) AS n FROM")
     plan = planned(sql, **asked)
     assert is_joint(plan)
     tiny = Fraction(1, 100)  # with which each count would have a column of its own
@@ -330,9 +318,7 @@ def test_intervals_of_counts_hold_as_often_as_they_say(asked: dict[str, Any]) ->
 
 
 def test_a_difference_of_counts_has_the_noise_of_what_lies_between() -> None:
-    plan = planned(
-        "SELECT COUNT_IF(x < 9) AS a, COUNT_IF(x < 3) AS b, COUNT_IF(x < 9) - COUNT_IF(x < 3) AS d FROM t"
-    )
+    plan = planned("SELECT COUNT_IF(x < 9) AS a, COUNT_IF(x < 3) AS b, COUNT_IF(x < 9) - COUNT_IF(x < 3) AS d FROM t")
     assert spread_of(plan).layers == (((0,), (1,)),)
     (noise,) = plan.allocation.spreads
     assert isinstance(noise, DiscreteLaplaceNoise)
@@ -385,14 +371,9 @@ WHERE = {f"below {i}": f"SELECT COUNT(*) AS n FROM t WHERE x < {10 * i}" for i i
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_questions_of_a_batch_that_count_rows_of_one_table_are_read_from_one_partition(
-    asked: dict[str, Any],
-) -> None:
+def test_questions_of_a_batch_that_count_rows_of_one_table_are_read_from_one_partition(asked: dict[str, Any]) -> None:
     unit = UNITS[2]
-    others = {
-        "sum": "SELECT SUM(v) AS s FROM t",
-        "group": "SELECT region, COUNT(*) AS n FROM t GROUP BY region",
-    }
+    others = {"sum": "SELECT SUM(v) AS s FROM t", "group": "SELECT region, COUNT(*) AS n FROM t GROUP BY region"}
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, **asked}
     batch = plan_batch({**WHERE, **others}, [table(unit)], **options)
     m = len(batch.outputs)
@@ -472,9 +453,7 @@ def test_rounding_is_part_of_the_error(n: int, asked: dict[str, Any]) -> None:
 def test_the_same_batch_is_the_same_measurement_in_any_order() -> None:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1}
     turned = dict(reversed(list(WHERE.items())))
-    assert (
-        plan_batch(WHERE, [table()], **options).identity == plan_batch(turned, [table()], **options).identity
-    )
+    assert plan_batch(WHERE, [table()], **options).identity == plan_batch(turned, [table()], **options).identity
 
 
 def test_totals_keep_refusing_what_does_not_add_up() -> None:

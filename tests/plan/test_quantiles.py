@@ -24,8 +24,7 @@ from tests.plan.tables import COLUMNS, FACTS, planned
 
 HALF = Fraction(1, 2)
 NO_BOUNDS = (
-    "Quantiles, MIN, MAX and MODE of a date or time need the bounds of 'seen', "
-    "which the data may not be asked for."
+    "Quantiles, MIN, MAX and MODE of a date or time need the bounds of 'seen', which the data may not be asked for."
 )
 TOO_MANY = "MODE is answered for at most 65,536 whole numbers; the declared range has more."
 
@@ -69,10 +68,7 @@ def test_the_leaves_are_listed_values_whole_numbers_or_parts_of_the_range() -> N
     assert isinstance(mode, Mode) and mode.type is Type.TEXT
     assert mode.spread.listed == ("east", "north", "south", "west")
     assert asked("MODE() WITHIN GROUP (ORDER BY region)") == mode
-    assert asked("MODE(CASE WHEN day > 5 THEN 'weekend' ELSE 'week' END)").spread.listed == (
-        "week",
-        "weekend",
-    )
+    assert asked("MODE(CASE WHEN day > 5 THEN 'weekend' ELSE 'week' END)").spread.listed == ("week", "weekend")
     assert asked("MODE(day)").spread.leaves == 7
     assert asked("MODE(CAST(amount AS BIGINT))").spread.leaves == 201
     assert asked("MODE(flag)").spread.listed == asked("MODE(amount > 3)").spread.listed == (False, True)
@@ -113,20 +109,14 @@ def test_what_has_no_answer_is_refused_by_name_with_a_way_round(
 
 
 def test_a_list_that_is_too_long_to_compare_with_is_refused() -> None:
-    t = TableSchema(
-        "t", {"c": Type.TEXT}, {"c": Values(*map(str, range(201)))}, PrivacyUnit.row(), Relation.ADD_REMOVE
-    )
+    t = TableSchema("t", {"c": Type.TEXT}, {"c": Values(*map(str, range(201)))}, PrivacyUnit.row(), Relation.ADD_REMOVE)
     with pytest.raises(UnsupportedQuery, match="at most 200 listed values; here are 201"):
         planned("SELECT MODE(c) FROM t", t)
 
 
 def test_bounds_beyond_what_is_counted_exactly_are_refused() -> None:
     far = TableSchema(
-        "t",
-        {"x": Type.INT},
-        {"x": Range(-(1 << 61), (1 << 61), integer=True)},
-        PrivacyUnit.row(),
-        Relation.ADD_REMOVE,
+        "t", {"x": Type.INT}, {"x": Range(-(1 << 61), (1 << 61), integer=True)}, PrivacyUnit.row(), Relation.ADD_REMOVE
     )
     with pytest.raises(InvalidParameter, match="too wide for a quantile"):
         planned("SELECT MEDIAN(x) FROM t", far)
@@ -134,9 +124,7 @@ def test_bounds_beyond_what_is_counted_exactly_are_refused() -> None:
 
 def test_several_quantiles_of_one_column_cost_what_one_costs_and_each_other_column_has_its_share() -> None:
     one = planned("SELECT MEDIAN(amount), MAX(amount) FROM visits")
-    many = planned(
-        "SELECT MEDIAN(amount), QUANTILE_CONT(amount, 0.9), MIN(amount), MAX(amount) AS m FROM visits"
-    )
+    many = planned("SELECT MEDIAN(amount), QUANTILE_CONT(amount, 0.9), MIN(amount), MAX(amount) AS m FROM visits")
     assert one.allocation.spreads == many.allocation.spreads and len(many.spreads) == 1
     beside = planned("SELECT MEDIAN(amount), MAX(amount), COUNT(*) FROM visits")  # four levels and a count
     (wide,), (narrow,) = beside.allocation.spreads, one.allocation.spreads
@@ -151,9 +139,7 @@ def test_the_identity_follows_what_is_looked_at_and_not_how_it_is_written() -> N
         return planned(text).identity
 
     base = identity("SELECT MEDIAN(amount) AS a, MAX(amount) AS b FROM visits")
-    assert base == identity(
-        "SELECT MAX(amount), PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) FROM visits"
-    )
+    assert base == identity("SELECT MAX(amount), PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) FROM visits")
     assert base == identity("SELECT MEDIAN(amount) FROM visits HAVING MAX(amount) > 3 ORDER BY 1")
     others = ["MEDIAN(amount)", "MEDIAN(amount), MIN(amount)", "MEDIAN(day), MAX(day)"]
     assert len({base, *(identity(f"SELECT {o} FROM visits") for o in others)}) == 4
@@ -198,9 +184,7 @@ def test_with_hardly_any_noise_quantiles_are_those_of_numpy(unit: Any, noise: st
                 continue
             assert m == pytest.approx(np.quantile(x.amount, 0.5), abs=close)
             assert q == pytest.approx(np.quantile(x.amount, 0.9), abs=close)
-            assert lo == pytest.approx(x.amount.min(), abs=leaf) and hi == pytest.approx(
-                x.amount.max(), abs=leaf
-            )
+            assert lo == pytest.approx(x.amount.min(), abs=leaf) and hi == pytest.approx(x.amount.max(), abs=leaf)
             assert x.day.value_counts()[d] == x.day.value_counts().max()
             assert e == np.quantile(x.day, 0.3, method="inverted_cdf") and isinstance(e, int)
 
@@ -248,9 +232,7 @@ def test_quantiles_stand_in_having_in_arithmetic_and_beside_private_groups() -> 
 
 def test_a_group_of_nobody_has_a_value_inside_the_bounds_and_says_that_it_may_be_any() -> None:
     with opened() as s:
-        r = s.sql(
-            "SELECT region, MEDIAN(amount) AS m, MODE(day) AS d FROM visits GROUP BY region", epsilon="0.5"
-        )
+        r = s.sql("SELECT region, MEDIAN(amount) AS m, MODE(day) AS d FROM visits GROUP BY region", epsilon="0.5")
         at = [row[0] for row in r.rows].index("west")
         assert 0 <= r.rows[at][1] <= 200 and 1 <= r.rows[at][2] <= 7
         low, high = r.interval("m", 1 - Fraction(1, 10**9))[at] or (1, 1)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.errors import (
-    InvalidParameter,
-    MissingBounds,
-    NotPrivate,
-    PlanError,
-    UnknownColumn,
-    UnsupportedQuery,
-)
+from discreet.errors import InvalidParameter, MissingBounds, NotPrivate, PlanError, UnknownColumn, UnsupportedQuery
 from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.node import Measured
 from discreet.privacy.unit import PrivacyUnit
@@ -28,14 +21,8 @@ def same(a: str, b: str) -> bool:
         ("SELECT COUNT(*) AS n FROM visits", "select count(*) as people from Visits"),
         ("SELECT COUNT(*) FROM visits", "SELECT 3 * COUNT(*) + 1 FROM visits"),
         ("SELECT COUNT(*) FROM visits", "SELECT COUNT(1) FROM visits v"),
-        (
-            "SELECT SUM(amount), COUNT(*) FROM visits",
-            "SELECT COUNT(*), SUM(amount) FROM visits HAVING COUNT(*) > 3",
-        ),
-        (
-            "SELECT SUM(amount) / COUNT(*) FROM visits",
-            "SELECT COUNT(*), SUM(visits.amount) FROM visits LIMIT 1",
-        ),
+        ("SELECT SUM(amount), COUNT(*) FROM visits", "SELECT COUNT(*), SUM(amount) FROM visits HAVING COUNT(*) > 3"),
+        ("SELECT SUM(amount) / COUNT(*) FROM visits", "SELECT COUNT(*), SUM(visits.amount) FROM visits LIMIT 1"),
         (
             "SELECT region, COUNT(*) FROM visits GROUP BY region",
             "SELECT COUNT(*), region r FROM visits GROUP BY 2 ORDER BY 1",

@@ -113,9 +113,7 @@ def exact_reports(plan: Query, rows: Sequence[tuple[int, Any, Any]], groups: int
     return found
 
 
-def told(
-    plan: Query, counts: Sequence[int], cells: tuple[int, ...], interval: tuple[float, float]
-) -> list[str]:
+def told(plan: Query, counts: Sequence[int], cells: tuple[int, ...], interval: tuple[float, float]) -> list[str]:
     return report_notes(plan, reported(plan, counts), lambda _: [(cells, plan.allocation.noises, interval)])
 
 
@@ -194,9 +192,7 @@ def test_what_is_not_known_to_move_in_proportion_may_always_exceed_its_margin() 
         plan = planned(sql, unit)
         counts = [0] * sum(r.places for r in plan.reports)
         note = told(plan, counts, (0,) * 5, (-1.0, 1.0))[-1]
-        assert (
-            note == "Truncation bias of 'a' may exceed its margin of error: nothing limits what is cut off."
-        )
+        assert note == "Truncation bias of 'a' may exceed its margin of error: nothing limits what is cut off."
 
 
 @pytest.mark.parametrize(
@@ -204,9 +200,7 @@ def test_what_is_not_known_to_move_in_proportion_may_always_exceed_its_margin() 
     [(0, 0, 0.5, True), (400, 0, 0.5, True), (498, 0, 0.5, False), (0, 498, 0.5, False), (97, 0, 0.1, False),
      (100, 800, 0.15, True), (300, 300, 0.9, False)],
 )  # fmt: skip
-def test_a_quantile_that_lies_within_the_bounds_is_not_biased(
-    below: int, above: int, p: float, within: bool
-) -> None:
+def test_a_quantile_that_lies_within_the_bounds_is_not_biased(below: int, above: int, p: float, within: bool) -> None:
     plan = planned(f"SELECT QUANTILE_CONT(x, {p}) AS q FROM t")
     rows = [(0, -5.0, "a")] * below + [(0, 50.0, "a")] * (1000 - below - above) + [(0, 900.0, "a")] * above
     note = told(plan, exact_reports(plan, rows), (), (0.0, 100.0))[-1]

@@ -240,9 +240,7 @@ def test_the_share_is_divided_equally_and_spent_to_the_last(unit: PrivacyUnit, r
     scales = {z.scale for z in noises if isinstance(z, DiscreteLaplaceNoise)}
     assert scales == {report_moves(relation).l1 * len(reports)}
     assert sum(n * (e.pure or 0) for e, n in plan.allocation.events) == plan.allocation.guarantee.epsilon == 3
-    quiet = tuple(
-        DiscreteLaplaceNoise(z.scale * 999 / 1000) for z in noises if isinstance(z, DiscreteLaplaceNoise)
-    )
+    quiet = tuple(DiscreteLaplaceNoise(z.scale * 999 / 1000) for z in noises if isinstance(z, DiscreteLaplaceNoise))
     with pytest.raises(InternalError):
         check(plan.sql, replace(plan, allocation=replace(plan.allocation, reports=quiet)))
 
@@ -250,9 +248,7 @@ def test_the_share_is_divided_equally_and_spent_to_the_last(unit: PrivacyUnit, r
 def test_noise_for_the_other_relation_is_refused() -> None:
     once, twice = (planned("groups", ROW, r) for r in Relation)
     with pytest.raises(InternalError):
-        check(
-            twice.sql, replace(twice, allocation=replace(twice.allocation, reports=once.allocation.reports))
-        )
+        check(twice.sql, replace(twice, allocation=replace(twice.allocation, reports=once.allocation.reports)))
 
 
 def test_where_nothing_can_be_cut_off_there_is_nothing_to_report() -> None:

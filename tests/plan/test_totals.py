@@ -51,9 +51,7 @@ def exact(sql: str) -> list[tuple[object, ...]]:
 
 
 def sorted_rows(rows: list[tuple[object, ...]]) -> list[str]:
-    return sorted(
-        repr(tuple(round(float(v), 3) if isinstance(v, int | float) else v for v in r)) for r in rows
-    )
+    return sorted(repr(tuple(round(float(v), 3) if isinstance(v, int | float) else v for v in r)) for r in rows)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +140,7 @@ def wards(relation: str = "add-remove") -> dp.Session:
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
-@pytest.mark.parametrize(
-    "group", ["ROLLUP (a, b, c)", "CUBE (a, b)", "GROUPING SETS ((a, b, c), (b), (c, a), ())"]
-)
+@pytest.mark.parametrize("group", ["ROLLUP (a, b, c)", "CUBE (a, b)", "GROUPING SETS ((a, b, c), (b), (c, a), ())"])
 @pytest.mark.parametrize("asked", [{"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"}], ids=str)
 def test_measured_totals_are_sums_of_their_parts_and_the_database_s_own_with_little_noise(
     relation: str, group: str, asked: dict[str, Any]
@@ -159,11 +155,7 @@ def test_measured_totals_are_sums_of_their_parts_and_the_database_s_own_with_lit
         assert small.query.allocation.guarantee.epsilon == 2
         finest = [r for r in small.rows if r[-1] == 0]
         for row in small.rows:
-            parts = [
-                p
-                for p in finest
-                if all(k is None or k == x for k, x in zip(row[:keys], p[:keys], strict=True))
-            ]
+            parts = [p for p in finest if all(k is None or k == x for k, x in zip(row[:keys], p[:keys], strict=True))]
             assert isinstance(row[keys], int)
             assert row[keys] == sum(p[keys] for p in parts)
             assert row[keys + 1] == pytest.approx(sum(p[keys + 1] for p in parts))
@@ -187,13 +179,9 @@ def test_measured_totals_are_a_question_of_their_own_and_are_stored_whole() -> N
         assert "Totals are measured as well" in totals.explain()
         assert "the grand total: 1 of 120 finest groups each;" in totals.explain()
         assert any("Hay" in c for c in totals.citations())
-        batched = session.batch(
-            {"x": MEASURED + "ROLLUP (a, b, c)", "y": "SELECT COUNT(*) FROM t"}, epsilon=2
-        )
+        batched = session.batch({"x": MEASURED + "ROLLUP (a, b, c)", "y": "SELECT COUNT(*) FROM t"}, epsilon=2)
         assert (
-            session.batch({"y": "SELECT COUNT(*) FROM t", "x": MEASURED + "ROLLUP (a, b, c)"}, epsilon=2)[
-                "x"
-            ].rows
+            session.batch({"y": "SELECT COUNT(*) FROM t", "x": MEASURED + "ROLLUP (a, b, c)"}, epsilon=2)["x"].rows
             == batched["x"].rows
         )
 
@@ -207,10 +195,7 @@ def test_the_error_of_a_plan_with_measured_totals_is_that_of_its_widest_interval
             assert found.plan.error("n") == pytest.approx(widest)
         wanted = session.plan(MEASURED + "ROLLUP (a, b, c)", error={"n": 60})
         assert wanted.error("n") <= 60
-        assert (
-            session.plan(MEASURED + "ROLLUP (a, b, c)", epsilon=wanted.epsilon * Fraction(97, 100)).error("n")
-            > 60
-        )
+        assert session.plan(MEASURED + "ROLLUP (a, b, c)", epsilon=wanted.epsilon * Fraction(97, 100)).error("n") > 60
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
@@ -251,9 +236,7 @@ def test_private_groups_are_added_up_over_those_that_are_shown(session: dp.Sessi
 
 
 def test_a_total_over_no_groups_is_a_row_too(session: dp.Session) -> None:
-    r = session.sql(
-        "SELECT v, COUNT(*) AS n FROM t WHERE v > 100 GROUP BY ROLLUP (v)", epsilon=1, delta="1e-9"
-    )
+    r = session.sql("SELECT v, COUNT(*) AS n FROM t WHERE v > 100 GROUP BY ROLLUP (v)", epsilon=1, delta="1e-9")
     assert r.rows == [(None, 0)]
 
 

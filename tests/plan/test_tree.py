@@ -15,14 +15,7 @@ from scipy.stats import binom
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.quantile_tree.shape import TreeRead
-from discreet.plan.quantile_tree.tree import (
-    CONFIDENCES,
-    ExactLeaves,
-    NoisyTree,
-    children,
-    families_json,
-    families_of,
-)
+from discreet.plan.quantile_tree.tree import CONFIDENCES, ExactLeaves, NoisyTree, children, families_json, families_of
 from tests.coverage import covers
 from tests.plan.spread_trees import HALF, at, drawn, given, spread_of, whole
 
@@ -56,11 +49,7 @@ def test_without_noise_a_quantile_is_that_of_numpy(leaves: int, fanout: int, dep
     values = rng.integers(0, leaves, 101)
     tree = drawn(spread_of(leaves, fanout, depth), Counter(values.tolist()), STILL)
     found = at(tree, p)
-    assert (
-        np.quantile(values, float(p), method="lower")
-        <= found
-        <= np.quantile(values, float(p), method="higher")
-    )
+    assert np.quantile(values, float(p), method="lower") <= found <= np.quantile(values, float(p), method="higher")
     low, high = tree.interval(p, Fraction(19, 20))
     assert low <= found <= high
     if 0 < p < 1:  # one row to each side, whatever definition is meant
@@ -173,14 +162,10 @@ def test_an_interval_for_too_little_noise_is_seen_to_miss() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "noise", [DiscreteLaplaceNoise(Fraction(4)), RoundedGaussianNoise(Fraction(5))], ids=repr
-)
+@pytest.mark.parametrize("noise", [DiscreteLaplaceNoise(Fraction(4)), RoundedGaussianNoise(Fraction(5))], ids=repr)
 @pytest.mark.parametrize("p", SHARES, ids=str)
 @pytest.mark.parametrize("name", list(WEIGHTS))
-def test_an_interval_misses_no_more_often_than_it_says_at_length(
-    name: str, p: Fraction, noise: Additive
-) -> None:
+def test_an_interval_misses_no_more_often_than_it_says_at_length(name: str, p: Fraction, noise: Additive) -> None:
     assert covers(3_000 - misses(noise, noise, WEIGHTS[name], p, 3_000), 3_000, 0.95)
 
 
@@ -207,8 +192,7 @@ def test_a_mode_is_the_heaviest_leaf_and_its_interval_holds_it() -> None:
     found = Counter(t.commonest(Type.INT) for t in trees)
     assert set(found) <= {0, 1} and found[1] > found[0]
     missed = sum(
-        not t.commonest_interval(CONFIDENCES[0])[0] <= 1 <= t.commonest_interval(CONFIDENCES[0])[1]
-        for t in trees
+        not t.commonest_interval(CONFIDENCES[0])[0] <= 1 <= t.commonest_interval(CONFIDENCES[0])[1] for t in trees
     )
     assert covers(300 - missed, 300, 0.95)
 

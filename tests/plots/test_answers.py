@@ -142,9 +142,7 @@ def test_what_no_picture_has_room_for_is_refused(session: Session) -> None:
     with pytest.raises(InvalidParameter, match="made of a release"):
         plots.release([1, 2])  # type: ignore[arg-type]
     with pytest.raises(InvalidParameter, match="no rows"):
-        plots.release(
-            ask(session, "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward HAVING COUNT(*) > 1000000")
-        )
+        plots.release(ask(session, "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward HAVING COUNT(*) > 1000000"))
 
 
 def test_several_panels_of_dates_and_of_accounts_can_each_be_zoomed(session: Session) -> None:
@@ -183,10 +181,7 @@ def test_only_what_every_reader_takes_for_a_date_is_one(session: Session) -> Non
 
 
 def test_rows_that_a_picture_would_not_tell_apart_are_refused(session: Session) -> None:
-    for sql in (
-        "SELECT COUNT(*) AS n FROM t GROUP BY ward",
-        "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex, hour",
-    ):
+    for sql in ("SELECT COUNT(*) AS n FROM t GROUP BY ward", "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex, hour"):
         with pytest.raises(InvalidParameter, match="same name"):
             plots.release(ask(session, sql))
 

@@ -14,10 +14,7 @@ from discreet.errors import InvalidParameter
 GAUSSIAN = accounting.gaussian(noise_multiplier=1)
 
 
-@pytest.mark.parametrize(
-    ("suffix", "start"),
-    [("png", b"\x89PNG"), ("svg", b"<svg"), ("PDF", b"%PDF")],
-)
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("PDF", b"%PDF")])
 def test_a_picture_is_written_by_its_suffix(tmp_path: Path, suffix: str, start: bytes) -> None:
     file = tmp_path / f"loss.{suffix}"
     plots.save(plots.tradeoff(GAUSSIAN), file)

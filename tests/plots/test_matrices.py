@@ -25,9 +25,7 @@ def test_long_names_of_outputs_stand_upright() -> None:
     def angle(name: str) -> int:
         made = finite.Mechanism({0: {name: "3/4", "b": "1/4"}, 1: {name: "1/4", "b": "3/4"}})
         (found,) = {
-            p["encoding"]["x"]["axis"]["labelAngle"]
-            for p in parts(plots.matrix(made))
-            if "x" in p.get("encoding", {})
+            p["encoding"]["x"]["axis"]["labelAngle"] for p in parts(plots.matrix(made)) if "x" in p.get("encoding", {})
         }
         return int(found)
 

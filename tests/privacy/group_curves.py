@@ -81,9 +81,7 @@ def _edge(mu: mpf, weights: list[mpf], ratio: mpf) -> mpf:
 
 
 def _corners(p: Sequence[Fraction], q: Sequence[Fraction]) -> list[Point]:
-    order = sorted(
-        zip(p, q, strict=True), key=lambda pq: (pq[1] == 0, pq[0] / pq[1] if pq[1] else 0), reverse=True
-    )
+    order = sorted(zip(p, q, strict=True), key=lambda pq: (pq[1] == 0, pq[0] / pq[1] if pq[1] else 0), reverse=True)
     x, y, out = Fraction(0), Fraction(0), []
     for a, b in order:
         x, y = x + b, y + a

@@ -56,9 +56,7 @@ def test_two_steps_lie_just_above_the_double_integral(mu: float, removes: bool) 
 def test_one_step_is_the_gaussian_use() -> None:
     x = np.linspace(-3, 3, 13)
     for removes in (True, False):
-        assert AllocationPair(F(2), 1, removes).delta(x) == pytest.approx(
-            GaussianEvent(F(2)).pair().delta(x), rel=0
-        )
+        assert AllocationPair(F(2), 1, removes).delta(x) == pytest.approx(GaussianEvent(F(2)).pair().delta(x), rel=0)
 
 
 def losses(mu: float, steps: int, epsilon: float, removes: bool, size: int) -> Values:

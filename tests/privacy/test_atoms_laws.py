@@ -29,10 +29,7 @@ def lattice_gaussian(shift: int, sigma_squared: F) -> Law:
         reach = int(mpmath.ceil(38 * mpmath.sqrt(v / 2))) + 1
         whole = sum(mpmath.exp(-mpf(k * k) / v) for k in range(-2 * reach, 2 * reach + 1))
         window = range(-reach, reach + shift + 1)
-        return [
-            (mpmath.exp(-mpf(k * k) / v) / whole, mpmath.exp(-mpf((k - shift) ** 2) / v) / whole)
-            for k in window
-        ]
+        return [(mpmath.exp(-mpf(k * k) / v) / whole, mpmath.exp(-mpf((k - shift) ** 2) / v) / whole) for k in window]
 
 
 def categories(epsilon: F, k: int) -> Law:
@@ -79,8 +76,7 @@ def true_law(outcomes: Law) -> tuple[list[tuple[mpf, mpf]], mpf]:
         if a > 0 and b > 0:
             loss = mpmath.log(a / b)
             near = next(
-                (x for x in (*list(together)[-1:], *together) if abs(x - loss) <= mpf(10) ** -40 * abs(loss)),
-                loss,
+                (x for x in (*list(together)[-1:], *together) if abs(x - loss) <= mpf(10) ** -40 * abs(loss)), loss
             )
             together[near] = together.get(near, mpf(0)) + a
     return sorted(together.items()), sum((a for a, b in outcomes if not b), mpf(0))
@@ -90,9 +86,7 @@ def agree(law: FiniteLaw, outcomes: Law) -> bool:
     """Whether the law is the true one, rounded as it says."""
     true, leak = true_law(outcomes)
     true = [(x, m) for x, m in true if m > mpf(10) ** -302]
-    found = [
-        (real(x), real(m)) for x, m in zip(law.loss.tolist(), law.mass.tolist(), strict=True) if m > 1e-302
-    ]
+    found = [(real(x), real(m)) for x, m in zip(law.loss.tolist(), law.mass.tolist(), strict=True) if m > 1e-302]
     if len(found) != len(true) or not leak <= real(law.leak) <= leak * (1 + MASS):
         return False
     return all(
@@ -117,9 +111,7 @@ def test_losses_are_rounded_up_and_masses_are_kept_to_a_few_units(
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("removes", [True, False])
 @pytest.mark.parametrize(("pair", "outcomes"), CASES)
-def test_a_sample_mixes_the_masses(
-    pair: FinitePair, outcomes: Callable[[], Law], removes: bool, rate: F
-) -> None:
+def test_a_sample_mixes_the_masses(pair: FinitePair, outcomes: Callable[[], Law], removes: bool, rate: F) -> None:
     law = PoissonPair(pair, rate, removes).law()
     if pair.epsilon_max == np.inf or (isinstance(pair, DiscreteLaplacePair) and pair.shift == 300):
         return  # of the tails of the discrete Gaussian only those below FLOOR differ: see the curve below

@@ -30,9 +30,7 @@ def _written_out(tree: Any) -> tuple[list[Event], Composed]:
 
 LEAVES: st.SearchStrategy[Any] = st.integers(0, len(EVENTS) - 1)
 TREES = st.recursive(
-    LEAVES,
-    lambda t: st.tuples(t, t, st.just(1)) | st.tuples(t, st.none(), st.integers(0, 3)),
-    max_leaves=12,
+    LEAVES, lambda t: st.tuples(t, t, st.just(1)) | st.tuples(t, st.none(), st.integers(0, 3)), max_leaves=12
 )
 
 

@@ -38,15 +38,9 @@ LAWS = {
     "two": ((F(2, 3), F(1, 3)), (F(1, 3), F(2, 3))),
     "three": ((F(1, 2), F(3, 10), F(1, 5)), (F(1, 5), F(7, 20), F(9, 20))),
     "equal outcomes": ((F(1, 4),) * 4, (F(1, 8), F(1, 8), F(3, 8), F(3, 8))),
-    "near": (
-        (F(1, 2) + F(1, 10**14), F(1, 2) - F(1, 10**14)),
-        (F(1, 2) - F(1, 10**14), F(1, 2) + F(1, 10**14)),
-    ),
+    "near": ((F(1, 2) + F(1, 10**14), F(1, 2) - F(1, 10**14)), (F(1, 2) - F(1, 10**14), F(1, 2) + F(1, 10**14))),
     "very near": ((F(1, 2) + F(1, 10**40), F(1, 2) - F(1, 10**40)), (F(1, 2), F(1, 2))),
-    "close losses": (
-        (F(1, 3), F(1, 3) + F(1, 10**18), F(1, 3) - F(1, 10**18)),
-        (F(1, 6), F(1, 6), F(2, 3)),
-    ),
+    "close losses": ((F(1, 3), F(1, 3) + F(1, 10**18), F(1, 3) - F(1, 10**18)), (F(1, 6), F(1, 6), F(2, 3))),
     "leak": ((F(1, 10**6), F(1, 2), F(1, 2) - F(1, 10**6)), (F(0), F(1, 3), F(2, 3))),
     "leak behind": ((F(1, 2), F(1, 2), F(0)), (F(1, 4), F(1, 2), F(1, 4))),
     "tiny": ((F(1, 10**200), 1 - F(1, 10**200)), (F(1, 10**290), 1 - F(1, 10**290))),
@@ -76,9 +70,7 @@ weights = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_
 
 
 @given(weights, st.floats(-20, 20))
-def test_the_curve_of_any_two_laws_is_the_sum_over_their_outcomes(
-    rows: list[tuple[int, int]], x: float
-) -> None:
+def test_the_curve_of_any_two_laws_is_the_sum_over_their_outcomes(rows: list[tuple[int, int]], x: float) -> None:
     p, q = ([F(n + (i == 0), sum(c) + 1) for i, n in enumerate(c)] for c in zip(*rows, strict=True))
     pair = AtomsEvent(tuple(p), tuple(q)).pair()
     assert is_near(at(pair, x), truth.atoms(p, q, x))
@@ -249,18 +241,12 @@ def test_losses_are_composed_and_the_better_of_two_theorems_is_told() -> None:
         leaky_loss.epsilon(F(1, 10**7))
     assert leaky_loss.epsilon(F(1, 100)) < 1
     ranged, x2 = PrivacyLoss(Composed([BoundedRangeEvent(F(1, 10))])), F(1, 10**6)
-    assert (ranged * 50).epsilon(x2) < 0.8 * (
-        PrivacyLoss(Composed([ApproximateEvent(F(1, 10))])) * 50
-    ).epsilon(x2)
+    assert (ranged * 50).epsilon(x2) < 0.8 * (PrivacyLoss(Composed([ApproximateEvent(F(1, 10))])) * 50).epsilon(x2)
 
 
 def test_events_of_the_class_obey_the_curve_of_their_rho() -> None:
     x = np.linspace(0.0, 3.0, 31)
-    events: list[Event] = [
-        RandomizedResponseEvent(F(2), 4),
-        BoundedRangeEvent(F(2)),
-        AtomsEvent(*LAWS["three"]),
-    ]
+    events: list[Event] = [RandomizedResponseEvent(F(2), 4), BoundedRangeEvent(F(2)), AtomsEvent(*LAWS["three"])]
     for event in events:
         assert event.rho is not None
         assert np.all(event.pair().delta(x) <= ZCDPPair(float(event.rho)).delta(x) * (1 + 1e-9))

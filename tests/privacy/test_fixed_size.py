@@ -25,9 +25,7 @@ from discreet.privacy.unit import Relation
 F = Fraction
 Law = dict[int, F]
 ODDS = 3  # of the true answer, in the mechanisms that are enumerated
-ALPHAS = [
-    F(a, b) for a, b in ((1, 20), (1, 3), (1, 2), (4, 5), (1, 1), (5, 4), (3, 2), (2, 1), (5, 2), (4, 1))
-]
+ALPHAS = [F(a, b) for a, b in ((1, 20), (1, 3), (1, 2), (4, 5), (1, 1), (5, 4), (3, 2), (2, 1), (5, 2), (4, 1))]
 
 
 def hockey_stick(p: dict[int, F], q: dict[int, F], alpha: F) -> F:
@@ -39,9 +37,7 @@ def answered(truth: int, categories: int) -> Law:
     return {k: F(ODDS if k == truth else 1, ODDS + categories - 1) for k in range(categories)}
 
 
-def on_a_sample(
-    data: tuple[int, ...], sample: int, f: Callable[[tuple[int, ...]], int], categories: int
-) -> Law:
+def on_a_sample(data: tuple[int, ...], sample: int, f: Callable[[tuple[int, ...]], int], categories: int) -> Law:
     """The exact law of randomised response to f of a uniform subset."""
     law: defaultdict[int, F] = defaultdict(F)
     subsets = list(combinations(data, sample))
@@ -69,9 +65,7 @@ def test_the_gaussian_curve_is_the_integral_of_the_definition(mu: F, epsilon: fl
         return max(mixture - alpha * norm.pdf(t), 0.0)
 
     cut = math.log(math.expm1(abs(epsilon)) / q + 1) / m + m / 2
-    truth = integrate.quad(excess, cut, m + 40, points=[m, m + 5, 10 + m], epsabs=0, epsrel=1e-10, limit=400)[
-        0
-    ]
+    truth = integrate.quad(excess, cut, m + 40, points=[m, m + 5, 10 + m], epsabs=0, epsrel=1e-10, limit=400)[0]
     if epsilon < 0:  # H_α(Q ‖ P') = 1 − α + α·H_{1/α}(P' ‖ Q)
         truth = -math.expm1(epsilon) + math.exp(epsilon) * truth
     found = FixedSizeEvent(GaussianEvent(mu * mu), 6, 600).pair().delta(np.array([epsilon]))[0]
@@ -157,9 +151,7 @@ def test_an_asymmetric_base_counts_in_both_orders() -> None:
     assert pair.reverse() == pair
 
 
-@pytest.mark.parametrize(
-    "base", [GaussianEvent(F(1)), LaplaceEvent(F(2)), ApproximateEvent(F(1), F(1, 1000))]
-)
+@pytest.mark.parametrize("base", [GaussianEvent(F(1)), LaplaceEvent(F(2)), ApproximateEvent(F(1), F(1, 1000))])
 def test_the_curve_is_convex_in_alpha_and_falls(base: GaussianEvent) -> None:
     alpha = np.linspace(0.01, 6, 3000)
     curve = FixedSizeEvent(base, 1, 10).pair().delta(np.log(alpha))

@@ -115,9 +115,7 @@ def test_iterating_the_gaussian_curve_gives_the_gaussian_curve_of_k_mu(mu_square
     ("mu_squared", "rate", "k"),
     [(F(1), F(1, 10), 3), (F(1, 25), F(1, 100), 5), (F(9), F(1, 3), 4), (F(1, 4), F(1, 1000), 16)],
 )
-def test_a_sampled_group_costs_what_a_binomial_mixture_costs(
-    mu_squared: F, rate: F, k: int, removes: bool
-) -> None:
+def test_a_sampled_group_costs_what_a_binomial_mixture_costs(mu_squared: F, rate: F, k: int, removes: bool) -> None:
     pair = SampledGroupEvent(mu_squared, rate, k).pair()
     pair = pair if removes else pair.reverse()
     for x in (-0.3, 0.0, 0.001, 0.02, 0.4, 2.5, 6.0):
@@ -170,9 +168,7 @@ def test_a_sampled_group_is_tighter_than_any_use_with_that_curve_and_grows_with_
         def both(pair: Pair, back: bool = back) -> Pair:
             return pair.reverse() if back else pair
 
-        assert np.allclose(
-            both(SampledGroupEvent(F(1), F(1, 10), 1).pair()).delta(x), both(one.pair()).delta(x)
-        )
+        assert np.allclose(both(SampledGroupEvent(F(1), F(1, 10), 1).pair()).delta(x), both(one.pair()).delta(x))
         last = both(one.pair()).delta(x)
         for k in (2, 3, 4):
             tight, generic = both(group(one, k).pair()).delta(x), both(GroupEvent(one, k).pair()).delta(x)
@@ -240,9 +236,7 @@ def test_uses_are_grouped_one_by_one_and_answers_of_k_units_are_k_answers() -> N
     odds = math.exp(1.0)
     masses = [odds / (odds + 3), 1 / (odds + 3), 1 / (odds + 3), 1 / (odds + 3)]
     other = [masses[1], masses[0], *masses[2:]]
-    pairs = [
-        (a * c, b * d) for a, b in zip(masses, other, strict=True) for c, d in zip(masses, other, strict=True)
-    ]
+    pairs = [(a * c, b * d) for a, b in zip(masses, other, strict=True) for c, d in zip(masses, other, strict=True)]
     true = np.array([sum(max(a - math.exp(e) * b, 0.0) for a, b in pairs) for e in x])
     assert np.all(group(response, 2).pair().delta(x) >= true - 1e-12)
 

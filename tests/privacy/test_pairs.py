@@ -21,12 +21,7 @@ Truth: TypeAlias = Callable[[float], F]
 Example: TypeAlias = tuple[str, Pair, Truth, list[float]]
 
 EXAMPLES: list[Example] = [
-    (
-        "approximate",
-        ApproximatePair(1.5, 2.0**-20),
-        lambda x: curves.approximate(F(3, 2), F(1, 2**20), x),
-        [1.5],
-    ),
+    ("approximate", ApproximatePair(1.5, 2.0**-20), lambda x: curves.approximate(F(3, 2), F(1, 2**20), x), [1.5]),
     ("pure", ApproximatePair(0.125, 0.0), lambda x: curves.approximate(F(1, 8), F(0), x), [0.125]),
     ("laplace", LaplacePair(0.75), lambda x: curves.laplace(F(3, 4), x), [0.75]),
     ("laplace wide", LaplacePair(9.0), lambda x: curves.laplace(F(9), x), [9.0]),
@@ -44,18 +39,8 @@ EXAMPLES: list[Example] = [
         lambda x: curves.gaussian(F(1, 10**6), x),
         [1e-3, 8e-3, 3.65e-2],
     ),
-    (
-        "gaussian, some noise",
-        GaussianPair(F(1, 16)),
-        lambda x: curves.gaussian(F(1, 16), x),
-        [1e-3, 0.5, 2.2, 8.5],
-    ),
-    (
-        "gaussian, little noise",
-        GaussianPair(F(400)),
-        lambda x: curves.gaussian(F(400), x),
-        [5.0, 200.0, 300.0, 900.0],
-    ),
+    ("gaussian, some noise", GaussianPair(F(1, 16)), lambda x: curves.gaussian(F(1, 16), x), [1e-3, 0.5, 2.2, 8.5]),
+    ("gaussian, little noise", GaussianPair(F(400)), lambda x: curves.gaussian(F(400), x), [5.0, 200.0, 300.0, 900.0]),
     (
         "discrete gaussian",
         DiscreteGaussianPair(1, F(4)),
@@ -68,12 +53,7 @@ EXAMPLES: list[Example] = [
         lambda x: curves.discrete_gaussian(1, F(1, 20), x),
         [9.9, 10.1, 99.0],
     ),
-    (
-        "shift",
-        DiscreteGaussianPair(30, F(900)),
-        lambda x: curves.discrete_gaussian(30, F(900), x),
-        [1.0, 8.5, 25.0],
-    ),
+    ("shift", DiscreteGaussianPair(30, F(900)), lambda x: curves.discrete_gaussian(30, F(900), x), [1.0, 8.5, 25.0]),
     (
         "narrow",
         DiscreteGaussianPair(2, F(102000)),
@@ -162,9 +142,7 @@ def test_a_larger_shift_and_a_smaller_scale_never_cost_less(sigma_squared: F) ->
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
-def test_a_curve_falls_and_is_convex_in_the_exponential_of_epsilon(
-    example: Example,
-) -> None:
+def test_a_curve_falls_and_is_convex_in_the_exponential_of_epsilon(example: Example) -> None:
     _, pair, _, points = example
     x = np.linspace(-1.2, 1.2, 401) * min(max(points), 300.0)
     y, t = pair.delta(x), np.exp(x)
@@ -174,9 +152,7 @@ def test_a_curve_falls_and_is_convex_in_the_exponential_of_epsilon(
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
-def test_reversing_follows_the_identity_between_both_directions(
-    example: Example,
-) -> None:
+def test_reversing_follows_the_identity_between_both_directions(example: Example) -> None:
     _, pair, _, points = example
     x = np.linspace(-1.2, 1.2, 101) * min(max(points), 300.0)
     other = -np.expm1(x) + np.exp(x) * pair.reverse().delta(-x)

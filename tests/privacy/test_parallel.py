@@ -79,10 +79,7 @@ def test_no_parts_and_a_list_are_refused() -> None:
 def test_two_partitions_and_a_common_use_cost_the_worst_pair_of_neighbours() -> None:
     """Four kinds of units, each in a part of either partition: every product of laws is enumerated."""
     first = {"a": ((F(2, 3), F(1, 3)), (F(1, 3), F(2, 3))), "b": (ONE_WAY.p, ONE_WAY.q)}
-    second = {
-        "c": ((F(3, 5), F(2, 5)), (F(1, 2), F(1, 2))),
-        "d": ((F(1, 10), F(9, 10)), (F(3, 10), F(7, 10))),
-    }
+    second = {"c": ((F(3, 5), F(2, 5)), (F(1, 2), F(1, 2))), "d": ((F(1, 10), F(9, 10)), (F(3, 10), F(7, 10)))}
     common = (F(4, 7), F(3, 7)), (F(3, 7), F(4, 7))
     loss = (
         Alternatives.parallel(one(AtomsEvent(*law)) for law in first.values())

@@ -48,9 +48,7 @@ def at(event: RenyiEvent, epsilon: float) -> F:
     return F(float(event.pair().delta(np.array([epsilon]))[0]))
 
 
-@pytest.mark.parametrize(
-    "event", [gaussian(F(1)), gaussian(F(1, 100)), RenyiEvent((F(10**6),), (F(3),))], ids=repr
-)
+@pytest.mark.parametrize("event", [gaussian(F(1)), gaussian(F(1, 100)), RenyiEvent((F(10**6),), (F(3),))], ids=repr)
 def test_the_curve_is_the_best_conversion_of_any_order(event: RenyiEvent) -> None:
     for x in X:
         true, found = converted(event.orders, event.divergences, x), at(event, x)

@@ -33,11 +33,7 @@ def test_adding_a_unit_has_its_exact_curve_up_to_the_largest_loss(mu_squared: F,
         for gap in (0.1, 1e-3, 1e-6, 1e-9, 1e-12):
             true = added(mu_squared, rate, largest * (1 - gap))
             found = mpf(float(pair.delta(np.array(largest * (1 - gap)))))
-            assert (
-                true * (1 - mpf(ACCURACY)) - mpf("1e-300")
-                <= found
-                <= true * (1 + mpf(ACCURACY)) + mpf("1e-300")
-            )
+            assert true * (1 - mpf(ACCURACY)) - mpf("1e-300") <= found <= true * (1 + mpf(ACCURACY)) + mpf("1e-300")
     assert pair.epsilon_max >= largest * (1 - 1e-15)
     assert float(pair.delta(np.array(pair.epsilon_max))) == 0.0
 

@@ -59,9 +59,7 @@ def test_the_pair_has_the_curve_of_the_largest_shift(epsilon: F, gamma: F) -> No
     for x, found in zip(GRID, got, strict=True):
         true = curve(epsilon, gamma, F(1), x)
         assert abs(F(float(found)) - true) <= F(ACCURACY) * true + F(1, 10**15)
-        assert abs(x) >= epsilon or abs(F(float(found)) - curve(epsilon * F(101, 100), gamma, F(1), x)) > F(
-            1, 10**6
-        )
+        assert abs(x) >= epsilon or abs(F(float(found)) - curve(epsilon * F(101, 100), gamma, F(1), x)) > F(1, 10**6)
 
 
 @pytest.mark.exhaustive
@@ -108,9 +106,7 @@ def test_shares_and_epsilons_beyond_floats_stay_sound() -> None:
         assert curve_there[2] == 0
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "gamma"), [(F(0), F(1, 2)), (F(-1), F(1, 2)), (F(1), F(-1, 9)), (F(1), F(10, 9))]
-)
+@pytest.mark.parametrize(("epsilon", "gamma"), [(F(0), F(1, 2)), (F(-1), F(1, 2)), (F(1), F(-1, 9)), (F(1), F(10, 9))])
 def test_parameters_out_of_range_are_refused(epsilon: F, gamma: F) -> None:
     with pytest.raises(InvalidParameter):
         StaircaseEvent(epsilon, gamma)

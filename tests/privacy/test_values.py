@@ -36,9 +36,7 @@ def test_a_budget_refuses_what_is_no_number_and_names_it(field: str, bad: Any) -
         Budget(**{"epsilon": 1, field: bad})
 
 
-@pytest.mark.parametrize(
-    ("field", "bad"), [("epsilon", -1), ("delta", 1), ("delta", -1e-9), ("per_query", 0)]
-)
+@pytest.mark.parametrize(("field", "bad"), [("epsilon", -1), ("delta", 1), ("delta", -1e-9), ("per_query", 0)])
 def test_a_budget_refuses_what_is_out_of_range(field: str, bad: Any) -> None:
     with pytest.raises(InvalidParameter, match=field):
         Budget(**{"epsilon": 1, field: bad})
@@ -52,12 +50,7 @@ def test_a_budget_prints_copies_and_pickles_as_itself() -> None:
 
 
 def test_a_guarantee_out_of_range_is_refused() -> None:
-    for bad in (
-        lambda: Approximate(F(-1)),
-        lambda: Approximate(F(1), F(1)),
-        lambda: ZCDP(F(-1)),
-        lambda: GDP(F(-1)),
-    ):
+    for bad in (lambda: Approximate(F(-1)), lambda: Approximate(F(1), F(1)), lambda: ZCDP(F(-1)), lambda: GDP(F(-1))):
         with pytest.raises(InvalidParameter):
             bad()
 

@@ -69,12 +69,8 @@ def data(seed: int) -> Data:
 
     rows: Data = {
         "customers": [(i, one("a", "b", "c", None), one(None, *range(0, 90, 9))) for i in range(5)],
-        "orders": [
-            (i, r.randrange(6), r.randrange(1, 8), one(None, 1.5, 2.25, -0.0, 0.0, 10.0)) for i in range(12)
-        ],
-        "items": [
-            (r.randrange(14), r.randrange(5), one(0.5, 3.0, 8.0, None), one(None, 1, 2)) for _ in range(25)
-        ],
+        "orders": [(i, r.randrange(6), r.randrange(1, 8), one(None, 1.5, 2.25, -0.0, 0.0, 10.0)) for i in range(12)],
+        "items": [(r.randrange(14), r.randrange(5), one(0.5, 3.0, 8.0, None), one(None, 1, 2)) for _ in range(25)],
         "products": [(i, one("food", "toy", "book", None), one(1.0, 4.0, None)) for i in range(4)],
         "regions": [(one(c, c, c, None), one("n", "s")) for c in "abb"],
     }
@@ -136,9 +132,7 @@ def exact(sql: str, db: duckdb.DuckDBPyConnection, question: Question) -> dict[t
     """The same by the database itself, which has never heard of privacy; keys come first in SELECT."""
     n, lists = len(question.keys.exprs), question.keys.lists
     found = {tuple(r[:n]): [float(c or 0) for c in r[n:]] for r in db.execute(sql).fetchall()}
-    known = {
-        k: v for k, v in found.items() if lists is None or all(c in x for c, x in zip(k, lists, strict=True))
-    }
+    known = {k: v for k, v in found.items() if lists is None or all(c in x for c, x in zip(k, lists, strict=True))}
     return {k: v for k, v in known.items() if any(v)}
 
 

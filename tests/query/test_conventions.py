@@ -166,10 +166,7 @@ def cells(session: Session, sql: str) -> list[list[Any]]:
     plan: Query = session.plan(sql, epsilon=1).query
     parameters = {"secret": 1} if plan.needs_secret else {}
     found = exact_cells(plan, lambda text: session._desk.backend.rows(text, parameters))
-    return [
-        [c * float(m.step) for c, m in zip(row, plan.question.measures, strict=True)]
-        for row in found.values()
-    ]
+    return [[c * float(m.step) for c, m in zip(row, plan.question.measures, strict=True)] for row in found.values()]
 
 
 def test_a_units_part_of_each_group_is_clamped_to_the_bounds(session: Session) -> None:
@@ -192,18 +189,14 @@ def test_one_unit_moves_what_is_within_bounds_as_far_as_planned_and_no_further(
     facts: dict[str, Any] = {**FACTS, "region": Values("a", "b", "c")}
     t = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, facts, ONE, relation)
     by = f" GROUP BY {keys}" if keys else ""
-    plan = make_query(
-        f"SELECT {asked} FROM t{by}", [t], population="p", version=None, epsilon=1, delta="1e-6"
-    )
+    plan = make_query(f"SELECT {asked} FROM t{by}", [t], population="p", version=None, epsilon=1, delta="1e-6")
     for found, planned_for in zip(observed(plan, SHORT, relation), plan.sensitivities, strict=True):
         assert found == as_tuple(planned_for)
 
 
 def test_tighter_bounds_have_less_noise(session: Session) -> None:
     wide = session.plan("SELECT SUM(amount) AS s FROM visits", epsilon=1)
-    tight = session.plan(
-        "SELECT SUM(amount, contribution_bounds_per_group => (-3, 2)) AS s FROM visits", epsilon=1
-    )
+    tight = session.plan("SELECT SUM(amount, contribution_bounds_per_group => (-3, 2)) AS s FROM visits", epsilon=1)
     assert wide.error("s") == pytest.approx(10 * tight.error("s"), rel=1e-6)  # 30 against 3
     assert tight.identity != wide.identity
 
@@ -217,9 +210,7 @@ def test_where_each_row_is_a_unit_its_value_is_clamped() -> None:
             "SELECT SUM(amount) AS s FROM visits", epsilon=1
         ).error("s")
         with pytest.raises(InvalidParameter, match="reach beyond the owner's"):
-            session.plan(
-                "SELECT SUM(amount, contribution_bounds_per_group => (0, 11)) AS s FROM visits", epsilon=1
-            )
+            session.plan("SELECT SUM(amount, contribution_bounds_per_group => (0, 11)) AS s FROM visits", epsilon=1)
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "snowflake"])

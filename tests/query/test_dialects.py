@@ -159,11 +159,7 @@ QUESTIONS: list[tuple[tuple[str, ...], str, str]] = [
 
 
 def _each(table: list[tuple[tuple[str, ...], str, str]], there: str, here: str) -> list[Any]:
-    return [
-        pytest.param(there.format(a), here.format(b), d, id=f"{d}: {a}")
-        for names, a, b in table
-        for d in names
-    ]
+    return [pytest.param(there.format(a), here.format(b), d, id=f"{d}: {a}") for names, a, b in table for d in names]
 
 
 PAIRS = [
@@ -239,12 +235,7 @@ def test_what_may_mean_something_else_is_refused(dialect: str, part: str, words:
 
 @pytest.mark.parametrize("dialect", ALL)
 def test_nulls_stand_where_the_dialect_puts_them(dialect: str) -> None:
-    first = {
-        "postgres": (False, True),
-        "snowflake": (False, True),
-        "bigquery": (True, False),
-        "spark": (True, False),
-    }
+    first = {"postgres": (False, True), "snowflake": (False, True), "bigquery": (True, False), "spark": (True, False)}
     sql = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region ORDER BY 1, n DESC"
     text = as_duckdb(sql, dialect, [visits()])
     order = make_query(text, [visits()], population="p", version=None, epsilon=1).question.outer.order
@@ -267,9 +258,7 @@ def test_columns_that_only_case_tells_apart_are_not_guessed() -> None:
 
 
 def test_words_that_duckdb_reserves_are_quoted() -> None:
-    table = TableSchema(
-        "select", {"user_id": Type.INT, "end": Type.INT, "a b": Type.INT}, {}, USER, visits().relation
-    )
+    table = TableSchema("select", {"user_id": Type.INT, "end": Type.INT, "a b": Type.INT}, {}, USER, visits().relation)
     text = as_duckdb("SELECT COUNT(`end`), COUNT(`a b`) FROM `select`", "bigquery", [table])
     assert text == 'SELECT COUNT("end"), COUNT("a b") FROM "select"'
 
@@ -285,18 +274,14 @@ def test_a_text_that_is_no_question_is_refused_in_the_readers_words() -> None:
             identity(sql, "postgres")
     with pytest.raises(UnsupportedQuery, match="The SQL cannot be read as Snowflake"):
         identity("SELECT ((( FROM visits", "snowflake")
-    with pytest.raises(
-        InvalidParameter, match="dialect must be one of duckdb, postgres, bigquery, snowflake, spark"
-    ):
+    with pytest.raises(InvalidParameter, match="dialect must be one of duckdb, postgres, bigquery, snowflake, spark"):
         as_duckdb("SELECT 1", "mysql", [])
 
 
 def test_a_writer_that_changes_a_question_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: a rule that leaves the parser's mark, by which the writer adds NULLIF to Spark's division."""
     monkeypatch.setitem(RULES, exp.Div, lambda node, reader: node.copy())
-    with pytest.raises(
-        UnsupportedQuery, match="cannot be carried over from Spark's spelling without a doubt"
-    ):
+    with pytest.raises(UnsupportedQuery, match="cannot be carried over from Spark's spelling without a doubt"):
         identity("SELECT SUM(amount) / 2 FROM visits", "spark")
 
 
@@ -310,9 +295,7 @@ def test_a_session_takes_a_dialect() -> None:
         ledger=":memory:",
     ) as session:
         first = session.sql("SELECT COUNT(*) AS n FROM visits WHERE day // 2 = 1", epsilon=1)
-        again = session.sql(
-            "SELECT COUNT(*) AS n FROM visits WHERE day / 2 = 1", epsilon=1, dialect="postgres"
-        )
+        again = session.sql("SELECT COUNT(*) AS n FROM visits WHERE day / 2 = 1", epsilon=1, dialect="postgres")
         assert again.stored
         assert again.rows == first.rows
         batch = session.batch(

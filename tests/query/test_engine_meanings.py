@@ -35,20 +35,7 @@ CELLS: dict[str, list[Any]] = {
     "i": [0, 1, -1, 3, -7, 12, 2024, 1 << 31, -(1 << 31) - 1, (1 << 53) + 1, (1 << 63) - 1, -(1 << 63), None],
     "d": [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -3.0, 0.1, 12.0, 1e20, 1.7e308, -1.7e308, 5e-324, None],
     "v": [
-        *(
-            "",
-            "a",
-            "12",
-            "-7",
-            "2.5",
-            " 7 ",
-            "1e2",
-            "nan",
-            "inf",
-            "true",
-            "2024-02-29",
-            "2024-02-29 10:00:00",
-        ),
+        *("", "a", "12", "-7", "2.5", " 7 ", "1e2", "nan", "inf", "true", "2024-02-29", "2024-02-29 10:00:00"),
         *("07", "12.0", "0x10", "1_000", "é", "x" * 50, "%", "a%", None),
     ],
     "e": [dt.date(2024, 2, 29), dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1969, 12, 31), None],
@@ -96,9 +83,7 @@ ROWS = 60
 SAMPLE = 45
 """Texts of each form with two places that the default run tries, of about 1,500."""
 
-SCOPE = TableScope(
-    TableSchema("r", {n: KINDS[n[0]] for n in NAMES}, {}, PrivacyUnit.row(), Relation.ADD_REMOVE), "r"
-)
+SCOPE = TableScope(TableSchema("r", {n: KINDS[n[0]] for n in NAMES}, {}, PrivacyUnit.row(), Relation.ADD_REMOVE), "r")
 _DECIMAL = re.compile(r"(?<![\w'.])(\d+\.\d+|1e300)(?![\w'])")
 _TEXT_CELL = re.compile(r"\bv[12]\b")
 
@@ -137,9 +122,7 @@ def there(text: str, database: duckdb.DuckDBPyConnection) -> list[Any] | None:
     try:
         return _cells(f"SELECT TRY({text}) FROM r", database)
     except duckdb.Error:  # computed outside of TRY
-        return [
-            _one(f"SELECT {text} FROM (SELECT * FROM r LIMIT 1 OFFSET {n})", database) for n in range(ROWS)
-        ]
+        return [_one(f"SELECT {text} FROM (SELECT * FROM r LIMIT 1 OFFSET {n})", database) for n in range(ROWS)]
 
 
 def _one(sql: str, database: duckdb.DuckDBPyConnection) -> Any:
@@ -217,18 +200,14 @@ def _is_stated(form: str, args: tuple[str, ...]) -> bool:
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", ONE)
-def test_a_form_with_one_place_means_what_it_means_in_duckdb(
-    form: str, database: duckdb.DuckDBPyConnection
-) -> None:
+def test_a_form_with_one_place_means_what_it_means_in_duckdb(form: str, database: duckdb.DuckDBPyConnection) -> None:
     assert [t for t in texts(form) if disagrees(t, database)] == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", TWO)
-def test_a_form_with_two_places_means_what_it_means_in_duckdb(
-    form: str, database: duckdb.DuckDBPyConnection
-) -> None:
+def test_a_form_with_two_places_means_what_it_means_in_duckdb(form: str, database: duckdb.DuckDBPyConnection) -> None:
     sample = random.Random(form).sample(texts(form), SAMPLE)
     assert [t for t in sample if disagrees(t, database)] == []
 
@@ -267,7 +246,5 @@ def test_what_meant_something_else_once_means_what_it_means_in_duckdb(
         *("i1 = '9223372036854775808'", "e1 + INTERVAL ('２') MONTH", "d1 // 2", "v1 // 7", "7.5 // 2"),
     ],
 )  # fmt: skip
-def test_what_duckdb_would_round_or_not_read_is_refused(
-    text: str, database: duckdb.DuckDBPyConnection
-) -> None:
+def test_what_duckdb_would_round_or_not_read_is_refused(text: str, database: duckdb.DuckDBPyConnection) -> None:
     assert here(text, database) is None

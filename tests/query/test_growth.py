@@ -76,9 +76,7 @@ def test_others_are_answered(session: dp.Session, source: str) -> None:
     session.plan(f"SELECT COUNT(*) AS n FROM {source}", epsilon=1)
 
 
-def test_one_large_public_table_may_have_more_rows(
-    session: dp.Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_large_public_table_may_have_more_rows(session: dp.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discreet.query.relation.rows.MOST", 1_000)
     session.plan(f"SELECT COUNT(*) AS n FROM {times(1, table='large')}", epsilon=1)
     with pytest.raises(UnsupportedQuery, match="of one row"):

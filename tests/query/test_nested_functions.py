@@ -74,13 +74,9 @@ def check(seed: int, n: int) -> None:
         before = text
         if any(isinstance(e, Call) and FUNCTIONS[e.name].inexact for e in walk(expr)):
             continue
-        rows = [
-            {name: drawn(kind, rng) for kind, names in NAMES.items() for name in names} for _ in range(20)
-        ]
+        rows = [{name: drawn(kind, rng) for kind, names in NAMES.items() for name in names} for _ in range(20)]
         cells = {
-            name: pa.array([row[name] for row in rows], CELLS[kind])
-            for kind, names in NAMES.items()
-            for name in names
+            name: pa.array([row[name] for row in rows], CELLS[kind]) for kind, names in NAMES.items() for name in names
         }
         connection.register("cells", pa.table(cells))
         there = [v for (v,) in connection.execute(f"SELECT {text} FROM cells s").fetchall()]
@@ -102,9 +98,7 @@ def test_places_of_round_that_are_shared_never_fail() -> None:
     n, x = Column("int0", Type.INT), Column("real0", Type.REAL)
     twice = call("=", [call("round", [Literal(39.5, Type.REAL), n]), call("round", [x, n])])
     connection = open_database()
-    connection.execute(
-        "CREATE TABLE t AS SELECT -2147483649::BIGINT AS int0, 1.5::DOUBLE AS real0 FROM range(9)"
-    )
+    connection.execute("CREATE TABLE t AS SELECT -2147483649::BIGINT AS int0, 1.5::DOUBLE AS real0 FROM range(9)")
     assert connection.execute(f"SELECT count({finite(twice)}) FROM t s").fetchall() == [(0,)]
 
 

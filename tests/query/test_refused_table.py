@@ -75,10 +75,7 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
         [f"{N} v JOIN wards a ON a.ward = v.ward JOIN wards b ON b.ward = a.ward"],
     ),
     "`FULL` and `LEFT JOIN` from a public table": (
-        [
-            f"SELECT COUNT(*) FROM wards {how} JOIN visits USING (ward)"
-            for how in ("FULL", "LEFT", "SEMI", "ANTI")
-        ],
+        [f"SELECT COUNT(*) FROM wards {how} JOIN visits USING (ward)" for how in ("FULL", "LEFT", "SEMI", "ANTI")],
         [f"{N} {how} JOIN wards USING (ward)" for how in ("LEFT", "SEMI", "ANTI")],
     ),
     "groups of one unit each": (
@@ -94,9 +91,7 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
         ],
         [
             "SELECT COUNT(*) FROM (SELECT DISTINCT person, ward FROM visits) w",
-            N.replace(
-                "visits", "(SELECT * FROM visits QUALIFY row_number() OVER (PARTITION BY person) = 1) w"
-            ),
+            N.replace("visits", "(SELECT * FROM visits QUALIFY row_number() OVER (PARTITION BY person) = 1) w"),
         ],
     ),
     "a subquery as a value that aggregates over people": (
@@ -126,14 +121,8 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "`RANGE` and `GROUPS` frames": (
         [IN.format(f"{how} BETWEEN 1 PRECEDING AND CURRENT ROW") for how in ("RANGE", "GROUPS")]
-        + [
-            "SELECT COUNT(*) FROM (SELECT row_number() OVER w FROM visits WINDOW w AS (PARTITION BY person)) q"
-        ]
-        + [
-            f"{N}, LATERAL (SELECT 1) l",
-            f"{N} ASOF JOIN wards USING (ward)",
-            f"WITH RECURSIVE x AS (SELECT 1) {N}",
-        ]
+        + ["SELECT COUNT(*) FROM (SELECT row_number() OVER w FROM visits WINDOW w AS (PARTITION BY person)) q"]
+        + [f"{N}, LATERAL (SELECT 1) l", f"{N} ASOF JOIN wards USING (ward)", f"WITH RECURSIVE x AS (SELECT 1) {N}"]
         + [f"{N} PIVOT (COUNT(*) FOR ward IN ('a'))"],
         [
             IN.format("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW"),
@@ -141,23 +130,14 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
         ],
     ),
     "`random()`, `uuid()`, the current date": (
-        [
-            f"{N} WHERE {c}"
-            for c in ("random() < 1", "uuid() < 'a'", "current_date > DATE '2020-01-01'", "now() > at")
-        ]
+        [f"{N} WHERE {c}" for c in ("random() < 1", "uuid() < 'a'", "current_date > DATE '2020-01-01'", "now() > at")]
         + [f"{N} WHERE current_setting('x') = 'a'", f"{N} WHERE current_user = 'a'"],
         [f"{N} WHERE at > TIMESTAMP '2020-01-01 00:00:00'"],
     ),
     "parameters": ([f"{N} WHERE cost > {p}" for p in ("?", "$1")], [f"{N} WHERE cost > 1"]),
-    "`SAMPLE`, `AT (VERSION …)`": (
-        [f"{N} USING SAMPLE 10%", f"{N} TABLESAMPLE 10%", f"{N} AT (VERSION => 3)"],
-        [N],
-    ),
+    "`SAMPLE`, `AT (VERSION …)`": ([f"{N} USING SAMPLE 10%", f"{N} TABLESAMPLE 10%", f"{N} AT (VERSION => 3)"], [N]),
     "`COLLATE`, `AT TIME ZONE`, bits": (
-        [
-            f"{N} WHERE {c}"
-            for c in ("ward COLLATE NOCASE = 'A'", "at AT TIME ZONE 'UTC' = at", "cost & 1 = 1")
-        ]
+        [f"{N} WHERE {c}" for c in ("ward COLLATE NOCASE = 'A'", "at AT TIME ZONE 'UTC' = at", "cost & 1 = 1")]
         + [f"{N} WHERE {c}" for c in ("md5(ward) = 'a'", "[1][1] = 1", "{'a': 1}.a = 1", "f(cost) = 1")]
         + [f"{N} WHERE list_transform([1], x -> x) = [1]"],
         [f"{N} WHERE lower(ward) = 'a'", f"{N} WHERE at + INTERVAL 2 HOUR > TIMESTAMP '2020-01-01 00:00:00'"],

@@ -14,27 +14,7 @@ from discreet.query.functions import FUNCTIONS
 from discreet.query.functions.regex import regex
 
 LETTERS = "aabbcAkKsS-1 é🎈\n,K\u017f_]"
-SETS = [
-    "a",
-    "b-d",
-    "K",
-    "s",
-    "é",
-    r"\d",
-    r"\W",
-    "0-9",
-    "A-Z",
-    "_",
-    r"\]",
-    "&",
-    "~~",
-    ":",
-    ".",
-    "🎈",
-    "a-z",
-    "|",
-    "*",
-]
+SETS = ["a", "b-d", "K", "s", "é", r"\d", r"\W", "0-9", "A-Z", "_", r"\]", "&", "~~", ":", ".", "🎈", "a-z", "|", "*"]
 ESCAPED = [r"\d", r"\w", r"\s", r"\D", r"\W", r"\S", r"\.", r"\n", r"\-", r"\\", r"\[", r"\$", r"\b"]
 REPEATS = ["", "", "", "*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}"]
 
@@ -45,9 +25,7 @@ def pattern(rng: random.Random, depth: int = 3) -> str:
 
 
 def _sequence(rng: random.Random, depth: int) -> str:
-    parts = (
-        _atom(rng, depth) + rng.choice(REPEATS) + rng.choice(["", "", "?"]) for _ in range(rng.randrange(4))
-    )
+    parts = (_atom(rng, depth) + rng.choice(REPEATS) + rng.choice(["", "", "?"]) for _ in range(rng.randrange(4)))
     return "".join(parts)
 
 

@@ -192,9 +192,7 @@ def _rows(question: Question, db: duckdb.DuckDBPyConnection) -> Counter[tuple[An
 
 def test_a_key_that_two_units_share_makes_the_row_each_ones_own() -> None:
     rows = data(0) | {"orders": [(1, 0, 2, 1.0), (1, 3, 4, 2.0)], "items": [(1, 2, 8.0, 1)]}
-    question = read(
-        "SELECT COUNT(*), COUNT(DISTINCT o.customer) FROM items i JOIN orders o ON o.id = i.order_id"
-    )
+    question = read("SELECT COUNT(*), COUNT(DISTINCT o.customer) FROM items i JOIN orders o ON o.id = i.order_id")
     both = _rows(question, database(rows))
     assert {u for u, *_ in both} == {0, 3}
     assert sum(both.values()) == 2, "each unit sees its own pair, not the other's"
@@ -211,10 +209,7 @@ def test_rows_that_lead_to_nobody_are_nobodys() -> None:
 
 
 def test_not_in_with_nulls_follows_each_units_own_list() -> None:
-    rows = data(0) | {
-        "orders": [(1, 0, 1, 1.0), (2, 0, 1, 1.0), (None, 3, 1, 1.0)],
-        "items": [(1, 1, 1.0, 1)],
-    }
+    rows = data(0) | {"orders": [(1, 0, 1, 1.0), (2, 0, 1, 1.0), (None, 3, 1, 1.0)], "items": [(1, 1, 1.0, 1)]}
     question = read("SELECT COUNT(*) FROM orders WHERE id NOT IN (SELECT order_id FROM items)")
     assert answered(question, database(rows)) == {(): [1.0]}, "the order 2; an unknown id is in no list"
 
@@ -229,9 +224,7 @@ def test_the_order_in_which_rows_are_stored_changes_nothing(sql: str) -> None:
 
 
 def test_the_engine_needs_no_more_than_the_columns_that_are_asked_for() -> None:
-    relation = read(
-        "SELECT COUNT(*) FROM orders o JOIN customers c ON c.id = o.customer WHERE c.age > 3"
-    ).relation
+    relation = read("SELECT COUNT(*) FROM orders o JOIN customers c ON c.id = o.customer WHERE c.age > 3").relation
     assert relation is not None
     assert relation.sql == (
         'SELECT l.u AS u, r.c0 AS c1 FROM (SELECT t."customer" AS u FROM main."orders" t) l JOIN '
@@ -242,10 +235,7 @@ def test_the_engine_needs_no_more_than_the_columns_that_are_asked_for() -> None:
 
 def test_a_database_error_cannot_come_from_one_row() -> None:
     rows = data(1)
-    rows["orders"] += [
-        (50, 0, 9_223_372_036_854_775_807, 1.7e308),
-        (51, 0, 9_223_372_036_854_775_807, 1.7e308),
-    ]
+    rows["orders"] += [(50, 0, 9_223_372_036_854_775_807, 1.7e308), (51, 0, 9_223_372_036_854_775_807, 1.7e308)]
     rows["orders"] += [(52, 0, -5, float("nan")), (53, 0, 0, float("inf"))]
     sql = (
         "SELECT COUNT(*) FROM (SELECT customer, SUM(day) s, SUM(total) t, AVG(total) a, MAX(total) m FROM orders"
@@ -263,10 +253,7 @@ def test_a_database_error_cannot_come_from_one_row() -> None:
     ("sql", "once"),
     [
         ("SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer)", True),
-        (
-            "SELECT SUM(least(n, 3)) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t",
-            True,
-        ),
+        ("SELECT SUM(least(n, 3)) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t", True),
         (
             (
                 "SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer) a JOIN "
@@ -293,10 +280,7 @@ def test_a_database_error_cannot_come_from_one_row() -> None:
         ),
         ("SELECT COUNT(*) FROM (SELECT customer, day FROM orders GROUP BY customer, day)", False),
         ("SELECT COUNT(*) FROM (SELECT id FROM orders GROUP BY id)", False),
-        (
-            "SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer) t JOIN regions r ON TRUE",
-            False,
-        ),
+        ("SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer) t JOIN regions r ON TRUE", False),
         (
             (
                 "SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer) t "
@@ -319,11 +303,7 @@ def test_a_unit_with_one_row_has_caps_of_one(sql: str, once: bool) -> None:
     assert (caps == (1, 1)) is once
     if once:  # and it has one row at most, whatever the tables hold
         assert question.relation is not None
-        rows = (
-            database(data(5))
-            .execute(f"SELECT u, count(*) FROM ({question.relation.sql}) GROUP BY u")
-            .fetchall()
-        )
+        rows = database(data(5)).execute(f"SELECT u, count(*) FROM ({question.relation.sql}) GROUP BY u").fetchall()
         assert rows
         assert all(n == 1 for u, n in rows if u is not None)
 

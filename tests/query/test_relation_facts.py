@@ -23,9 +23,7 @@ def test_the_side_of_an_outer_join_that_may_be_missing_adds_null_to_its_values()
 
 
 def test_an_expression_of_declared_columns_has_declared_values() -> None:
-    keys = read(
-        "SELECT late, COUNT(*) FROM (SELECT customer, day > 5 AS late FROM orders) GROUP BY late"
-    ).keys
+    keys = read("SELECT late, COUNT(*) FROM (SELECT customer, day > 5 AS late FROM orders) GROUP BY late").keys
     assert keys.lists == ((False, True),)
 
 
@@ -42,22 +40,14 @@ def test_bounds_pass_through_joins_and_inner_aggregates() -> None:
         " MAX(total) m, AVG(day) a, COUNT(*) n FROM orders GROUP BY id, customer) o ON o.id = order_id"
     )
     spans = [[float(b * m.step) for b in m.span(1)] for m in question.measures]
-    for expected in (
-        [0.0, 450.0],
-        [0.0, 20.0],
-        [-50.0, 50.0],
-        [-3.0, 3.0],
-    ):  # means from the middle of their bounds
+    for expected in ([0.0, 450.0], [0.0, 20.0], [-50.0, 50.0], [-3.0, 3.0]):  # means from the middle of their bounds
         assert expected in spans
 
 
 def test_a_column_without_bounds_is_named_as_the_question_names_it() -> None:
     with pytest.raises(MissingBounds) as caught:
         read("SELECT AVG(n) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t")
-    assert (
-        caught.value.message
-        == "SUM, AVG and the like need the bounds of 'n', which the data may not be asked for."
-    )
+    assert caught.value.message == "SUM, AVG and the like need the bounds of 'n', which the data may not be asked for."
     assert caught.value.hint == (
         "clamp it in the question: least(high, greatest(low, n)); or bounds='values', which chooses them privately"
     )  # there is no column n that anybody could declare
@@ -117,12 +107,8 @@ def test_spellings_of_one_relation_are_one_question(a: str, b: str) -> None:
 def test_what_a_table_is_resolved_to_is_part_of_the_question() -> None:
     sql = "SELECT COUNT(*) FROM items i JOIN products p ON p.id = i.product"
     given = tables(3, 10)
-    other = narrow(
-        narrow(given, "items", reached=Reached("product", "orders", "id")), "products", public=True
-    )
-    own = narrow(
-        given, "items", reached=None, unit=given[0].unit, columns={"id": Type.INT, "product": Type.INT}
-    )
+    other = narrow(narrow(given, "items", reached=Reached("product", "orders", "id")), "products", public=True)
+    own = narrow(given, "items", reached=None, unit=given[0].unit, columns={"id": Type.INT, "product": Type.INT})
     found = {planned(sql, t).identity for t in (given, other, own)}
     assert len(found) == 3
 

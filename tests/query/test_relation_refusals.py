@@ -19,9 +19,7 @@ PAIRED = (
 PUBLIC_LEFT = "Public rows that no person matches would come out of this join beside people's rows."
 OVER_PEOPLE = "A subquery that aggregates over people is an answer of its own."
 SEVERAL_ROWS = "A subquery in place of a value could give several rows."
-OF_ANSWER = (
-    "A subquery beside aggregates, in HAVING or in ORDER BY is not answered: these read the noisy answer."
-)
+OF_ANSWER = "A subquery beside aggregates, in HAVING or in ORDER BY is not answered: these read the noisy answer."
 FRAME_END = "A frame is counted in written whole numbers of rows."
 FRAMED = "SELECT COUNT(*) FROM (SELECT {0} OVER (PARTITION BY customer {1}) FROM orders) t"
 WINDOW = "A window over several people's rows would show one person's rows beside another's."
@@ -279,8 +277,7 @@ def test_caps_that_were_not_said_are_asked_for() -> None:
 
 def test_a_with_that_doubles_itself_is_stopped() -> None:
     steps = "WITH t0 AS (SELECT * FROM orders)" + "".join(
-        f", t{i} AS (SELECT a.* FROM t{i - 1} a JOIN t{i - 1} b ON a.customer = b.customer)"
-        for i in range(1, 12)
+        f", t{i} AS (SELECT a.* FROM t{i - 1} a JOIN t{i - 1} b ON a.customer = b.customer)" for i in range(1, 12)
     )
     with pytest.raises(PlanError):
         read(f"{steps} SELECT COUNT(*) FROM t11")

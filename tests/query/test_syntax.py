@@ -24,10 +24,7 @@ from discreet.query.render import finite
 DAYS = [dt.date(2023, 1, 1), dt.date(2024, 2, 29)]
 FACTS: dict[str, Fact] = {"k": Values(1, 2, 3), "x": Range(-5, 20), "d": Values(*DAYS)}
 COLUMNS = {"k": Type.INT, "x": Type.REAL, "d": Type.DATE, "e": Type.DATE, "t": Type.TIMESTAMP, "s": Type.TEXT}
-SCOPE = TableScope(
-    TableSchema("v", COLUMNS, FACTS, PrivacyUnit.row(), Relation.ADD_REMOVE),
-    "v",
-)
+SCOPE = TableScope(TableSchema("v", COLUMNS, FACTS, PrivacyUnit.row(), Relation.ADD_REMOVE), "v")
 
 
 def read(text: str) -> Expr:
@@ -211,9 +208,7 @@ def test_a_misspelled_function_is_answered_with_near_ones() -> None:
 
 def test_a_key_over_declared_values_cannot_pass_through_a_function_whose_last_bit_varies() -> None:
     assert find_keys([read("k * k")], FACTS).lists == ((1, 4, 9),)
-    assert (
-        find_keys([read("exp(x)")], FACTS).lists is None
-    )  # selected privately: the database alone computes it
+    assert find_keys([read("exp(x)")], FACTS).lists is None  # selected privately: the database alone computes it
     inexact = [name for name, f in FUNCTIONS.items() if f.inexact]
     assert {"exp", "ln", "power", "sin", "cbrt"} <= set(inexact)
     for name in inexact:

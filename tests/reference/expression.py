@@ -16,16 +16,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from discreet.errors import InvalidParameter
-from tests.reference.values import (
-    ARITHMETIC,
-    NUMERIC,
-    Kind,
-    Value,
-    arithmetic,
-    common,
-    fit,
-    half_away,
-)
+from tests.reference.values import ARITHMETIC, NUMERIC, Kind, Value, arithmetic, common, fit, half_away
 
 Row: TypeAlias = Mapping[str, Value]
 

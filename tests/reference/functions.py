@@ -46,9 +46,7 @@ class Apply(Expression):
             raise InvalidParameter(f"name must be one of FIXED, not {self.name!r}.")
         wanted = FIXED[self.name].wanted
         kinds = tuple(o.kind for o in self.operands)
-        if len(kinds) != len(wanted) or any(
-            k not in (w, Kind.NULL) for k, w in zip(kinds, wanted, strict=True)
-        ):
+        if len(kinds) != len(wanted) or any(k not in (w, Kind.NULL) for k, w in zip(kinds, wanted, strict=True)):
             raise TypeError(f"{self.name} wants {[w.value for w in wanted]}, not {[k.value for k in kinds]}")
 
     @property
@@ -156,9 +154,7 @@ FIXED: MappingProxyType[str, Fixed] = MappingProxyType(
         "PATTERN": Fixed((_T,), _B, "regexp_matches({0}, '^[a-b]?.$')", _one_or_two),
         "TRUNC": Fixed((_R,), _R, "trunc({0})", _cut),
         "DAYS": Fixed((_I, _I), _I, f"({_DATE.format(year=2023)} - DATE '2023-01-01')", _day_of_year),
-        "MONTHS ON": Fixed(
-            (_I, _I, _I), _I, f"day({_DATE.format(year=2024)} + INTERVAL ({{2}}) MONTH)", _after_months
-        ),
+        "MONTHS ON": Fixed((_I, _I, _I), _I, f"day({_DATE.format(year=2024)} + INTERVAL ({{2}}) MONTH)", _after_months),
     }
 )
 """The functions, by names of their own."""

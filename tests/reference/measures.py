@@ -107,9 +107,7 @@ class OnLattice(Measure):
         if self.low > self.high:
             raise InvalidParameter(f"low must be at most high, not {self.low} > {self.high}.")
         if self.grid_exponent is not None and self.steps[0] > self.steps[1]:
-            raise InvalidParameter(
-                f"no step of the grid 2^{self.grid_exponent} lies in [{self.low}, {self.high}]."
-            )
+            raise InvalidParameter(f"no step of the grid 2^{self.grid_exponent} lies in [{self.low}, {self.high}].")
 
     @property
     def grid(self) -> Fraction:

@@ -250,9 +250,7 @@ class Project(Relation):
         return self.of.owned
 
     def rows(self, database: Database) -> list[Owned]:
-        found: list[Owned] = [
-            (unit, _shown(self.alias, self.outputs, row)) for unit, row in self.of.rows(database)
-        ]
+        found: list[Owned] = [(unit, _shown(self.alias, self.outputs, row)) for unit, row in self.of.rows(database)]
         return _once(found) if self.distinct else found
 
 
@@ -307,9 +305,7 @@ class Union(Relation):
         if list(self.left.columns.values()) != list(self.right.columns.values()):
             raise InvalidParameter("left and right must have columns of the same kinds.")
         if self.left.owned is not self.right.owned:
-            raise InvalidParameter(
-                "public rows and people's cannot be one relation: the public ones are nobody's."
-            )
+            raise InvalidParameter("public rows and people's cannot be one relation: the public ones are nobody's.")
 
     @property
     def columns(self) -> Mapping[str, Kind]:

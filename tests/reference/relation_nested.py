@@ -83,8 +83,7 @@ class Beside(Relation):
         found: list[Owned] = []
         for unit, row in self.of.rows(database):
             values = {
-                name: n.at(row, [r for owner, r in rows if owner == unit or not n.of.owned])
-                for name, n, rows in inner
+                name: n.at(row, [r for owner, r in rows if owner == unit or not n.of.owned]) for name, n, rows in inner
             }
             if self.where is None or self.where.at({**row, **values}) is True:
                 shown = {f"{self.alias}.{name}": e.at(row) for name, e in self.outputs}

@@ -10,18 +10,7 @@ from discreet.errors import InvalidParameter
 from tests.reference.expression import Column, Expression
 from tests.reference.measures import CountUnits
 from tests.reference.question import Question
-from tests.reference.relation import (
-    Base,
-    Database,
-    Filter,
-    Group,
-    Join,
-    JoinKind,
-    Project,
-    Relation,
-    Union,
-    Windowed,
-)
+from tests.reference.relation import Base, Database, Filter, Group, Join, JoinKind, Project, Relation, Union, Windowed
 from tests.reference.relation_nested import Beside, Matched, Nested
 from tests.reference.relation_parts import Aggregate, Window
 from tests.reference.sql import measure_sql, node_sql, parts_of, table_sql
@@ -109,9 +98,7 @@ class _Writer:
             case Project(of, _, outputs, distinct):
                 source, where = self.source(of)
                 shown = [f"{_text(e)} AS {name}" for name, e in outputs]
-                return (
-                    f"SELECT {'DISTINCT ' if distinct else ''}{', '.join(shown)} FROM {source}{_where(where)}"
-                )
+                return f"SELECT {'DISTINCT ' if distinct else ''}{', '.join(shown)} FROM {source}{_where(where)}"
             case Group():
                 return self._group(relation)
             case Union(left, right, _, distinct):
@@ -199,9 +186,7 @@ def _aggregate(a: Aggregate) -> str:
 
 
 def _window(w: Window) -> str:
-    argument = (
-        "*" if w.name == "COUNT" and w.argument is None else "" if w.argument is None else _text(w.argument)
-    )
+    argument = "*" if w.name == "COUNT" and w.argument is None else "" if w.argument is None else _text(w.argument)
     partition = f"PARTITION BY {', '.join(map(_text, w.partition))}" if w.partition else ""
     terms = [f"{_text(e)} {'DESC' if descends else 'ASC'} NULLS LAST" for e, descends in w.order]
     order = f"ORDER BY {', '.join(terms)}" if terms else ""

@@ -36,9 +36,7 @@ def weights(rows: Sequence[Row], question: Question, leaf: Leaf, order: Order) -
     found: dict[Key, Counter[int]] = {key: Counter() for key in groups_of(question, blocks)}
     for (_, key), block in blocks.items():
         places = [place for row in block if (place := leaf(row)) is not None]
-        whole = (
-            1 if question.unit is None else question.max_rows * STEPS // max(len(places), question.max_rows)
-        )
+        whole = 1 if question.unit is None else question.max_rows * STEPS // max(len(places), question.max_rows)
         for place in places:
             found[key][place] += whole
     return {key: dict(counted) for key, counted in found.items()}

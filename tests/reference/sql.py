@@ -24,15 +24,7 @@ from tests.reference.expression import (
     Row,
 )
 from tests.reference.functions import Apply
-from tests.reference.measures import (
-    Count,
-    CountOf,
-    CountUnits,
-    CountUnitsWhere,
-    Mean,
-    Measure,
-    Sum,
-)
+from tests.reference.measures import Count, CountOf, CountUnits, CountUnitsWhere, Mean, Measure, Sum
 from tests.reference.question import Question
 from tests.reference.values import Kind, Value
 

@@ -109,9 +109,7 @@ def test_functions_are_total(name: str, values: tuple[Value, ...], wanted: Value
 def test_the_three_truth_values_combine_as_in_sql() -> None:
     truth: list[Value] = [True, False, None]
     table = {
-        (x, y): (And(Literal(x), Literal(y)).at({}), Or(Literal(x), Literal(y)).at({}))
-        for x in truth
-        for y in truth
+        (x, y): (And(Literal(x), Literal(y)).at({}), Or(Literal(x), Literal(y)).at({})) for x in truth for y in truth
     }
     assert table == {
         (True, True): (True, True),
@@ -130,12 +128,7 @@ def test_the_three_truth_values_combine_as_in_sql() -> None:
 
 def test_in_and_between_are_null_only_where_the_answer_is_open() -> None:
     one, two, null = Literal(1), Literal(2), Literal(None)
-    assert [In(one, o).at({}) for o in ((one, null), (two, null), (two,), (null,))] == [
-        True,
-        None,
-        False,
-        None,
-    ]
+    assert [In(one, o).at({}) for o in ((one, null), (two, null), (two,), (null,))] == [True, None, False, None]
     assert In(null, (one,)).at({}) is None
     assert Between(one, null, Literal(0)).at({}) is False
     assert Between(one, Literal(0), null).at({}) is None
@@ -145,8 +138,7 @@ def test_in_and_between_are_null_only_where_the_answer_is_open() -> None:
 def test_a_case_takes_the_first_true_branch_and_passes_over_null_ones() -> None:
     x = Column("x", Kind.INT)
     size = Case(
-        ((Compare(">", x, Literal(5)), Literal("high")), (Compare(">", x, Literal(0)), Literal("low"))),
-        Literal(None),
+        ((Compare(">", x, Literal(5)), Literal("high")), (Compare(">", x, Literal(0)), Literal("low"))), Literal(None)
     )
     assert [size.at({"x": v}) for v in (9, 3, 0, None)] == ["high", "low", None, None]
 
@@ -209,9 +201,7 @@ def disagreements(
     """The expressions that the evaluator and DuckDB see differently on some row, to the sign of zero."""
     for statement in table_sql(TABLE, schema, rows):
         database.execute(statement)
-    found = database.execute(
-        f"SELECT {', '.join(map(total_sql, batch))} FROM {TABLE} ORDER BY rowid"
-    ).fetchall()
+    found = database.execute(f"SELECT {', '.join(map(total_sql, batch))} FROM {TABLE} ORDER BY rowid").fetchall()
     return [
         f"{sql(expression)} on {row}: DuckDB says {value!r}"
         for row, values in zip(rows, found, strict=True)
@@ -263,13 +253,7 @@ def with_two_columns(a: Column, b: Column) -> list[Expression]:
     both, numbers = (a, b), {a.of, b.of} <= {Kind.INT, Kind.REAL}
     batch: list[Expression] = [Compare(op, a, b) for op in ("=", "<>", "<", "<=", ">", ">=")]
     batch += [Call(name, both) for name in ("COALESCE", "NULLIF", "LEAST", "GREATEST")]
-    batch += [
-        In(a, (b, Literal(None))),
-        In(a, (b, a)),
-        Between(a, b, b),
-        IsNull(a),
-        Case(((IsNull(a), b),), a),
-    ]
+    batch += [In(a, (b, Literal(None))), In(a, (b, a)), Between(a, b, b), IsNull(a), Case(((IsNull(a), b),), a)]
     if numbers:
         batch += [Arithmetic(op, a, b) for op in ("+", "-", "*", "/", "%")]
         batch += [Arithmetic("//", a, b)] if a.of is b.of is Kind.INT else []

@@ -40,9 +40,7 @@ def visits(*rows: tuple[Value, Value, Value]) -> list[Row]:
 
 
 def ask(*measures: Measure, max_rows: int = 1, max_groups: int = 1, keyed: bool = True) -> Question:
-    return Question(
-        measures, keys=(REGION,) if keyed else (), unit=UID, max_groups=max_groups, max_rows=max_rows
-    )
+    return Question(measures, keys=(REGION,) if keyed else (), unit=UID, max_groups=max_groups, max_rows=max_rows)
 
 
 def exact(*numbers: int | None) -> tuple[Fraction | None, ...]:
@@ -57,11 +55,7 @@ def test_the_first_groups_by_hash_are_kept() -> None:
     rows = visits((1, "a", 0), (1, "b", 0), (1, "c", 0), (2, "a", 0), (2, "b", 0))
     order = hashes({(1, "a"): 30, (1, "b"): 20, (1, "c"): 10, (2, "a"): 5, (2, "b"): 6})
     # Unit 1 keeps c (10) and b (20) and loses a (30); unit 2 has only two groups.
-    assert bounded_cells(rows, ask(CountUnits(), max_groups=2), order) == {
-        ("a",): (1,),
-        ("b",): (2,),
-        ("c",): (1,),
-    }
+    assert bounded_cells(rows, ask(CountUnits(), max_groups=2), order) == {("a",): (1,), ("b",): (2,), ("c",): (1,)}
     # With one place: unit 1 keeps c, unit 2 keeps a; nobody is left in b.
     assert bounded_cells(rows, ask(CountUnits()), order) == {("a",): (1,), ("c",): (1,)}
 
@@ -139,9 +133,7 @@ def test_mean_is_centred_and_rescaled(
 def test_people_with_many_rows_do_not_pull_the_mean() -> None:
     # Unit 1 has ten rows at 10, unit 2 one at 0. With two rows each at most: (2 · 10 + 0)/3.
     rows = visits(*[(1, "a", 10)] * 10, (2, "a", 0))
-    assert bounded_answers(rows, ask(Mean(*of(0, 10)), max_rows=2), first_come) == {
-        ("a",): (Fraction(20, 3),)
-    }
+    assert bounded_answers(rows, ask(Mean(*of(0, 10)), max_rows=2), first_come) == {("a",): (Fraction(20, 3),)}
 
 
 def test_reals_are_rounded_to_the_grid_and_bounds_inward() -> None:
@@ -206,12 +198,8 @@ def test_undeclared_groups_do_not_use_up_a_units_places() -> None:
 
 
 def test_every_combination_of_declared_keys_is_there_even_for_an_empty_table() -> None:
-    question = Question(
-        (Count(), Mean(*of(0, 10))), (REGION, X), combinations(["a", None], [1, 2]), None, UID
-    )
-    assert bounded_cells([], question, first_come) == dict.fromkeys(
-        combinations(["a", None], [1, 2]), (0, 0, 0)
-    )
+    question = Question((Count(), Mean(*of(0, 10))), (REGION, X), combinations(["a", None], [1, 2]), None, UID)
+    assert bounded_cells([], question, first_come) == dict.fromkeys(combinations(["a", None], [1, 2]), (0, 0, 0))
     assert bounded_cells([], Question((Count(),)), first_come) == {(): (0,)}
     assert bounded_cells([], Question((Count(),), (REGION,)), first_come) == {}
 
@@ -226,24 +214,15 @@ def test_rows_of_nobody_are_dropped() -> None:
 def test_each_row_can_be_a_unit() -> None:
     rows = visits((1, "a", 3), (1, "a", 99), (None, "b", -4))
     question = Question((Count(), CountUnits(), Sum(*of(0, 10)), Mean(*of(0, 10))), (REGION,))
-    assert bounded_cells(rows, question, first_come) == {
-        ("a",): (2, 2, 13, -2 + 5, 2),
-        ("b",): (1, 1, 0, -5, 1),
-    }
+    assert bounded_cells(rows, question, first_come) == {("a",): (2, 2, 13, -2 + 5, 2), ("b",): (1, 1, 0, -5, 1)}
 
 
 def test_keys_are_expressions_and_minus_zero_is_the_group_of_zero() -> None:
     size = Case(((Compare(">=", X, Literal(5)), Literal("high")),), Literal("low"))
     rows = visits((1, "a", 5), (2, "a", 4), (3, "a", None))
-    assert bounded_cells(rows, Question((Count(),), (size,), unit=UID), first_come) == {
-        ("high",): (1,),
-        ("low",): (2,),
-    }
+    assert bounded_cells(rows, Question((Count(),), (size,), unit=UID), first_come) == {("high",): (1,), ("low",): (2,)}
     zeros: list[Row] = [{"uid": i, "v": v} for i, v in enumerate((0.0, -0.0, float("nan"), None))]
-    assert bounded_cells(zeros, Question((Count(),), (V,), unit=UID), first_come) == {
-        (0.0,): (2,),
-        (None,): (2,),
-    }
+    assert bounded_cells(zeros, Question((Count(),), (V,), unit=UID), first_come) == {(0.0,): (2,), (None,): (2,)}
 
 
 def test_true_answers_have_no_caps_and_no_bounds() -> None:

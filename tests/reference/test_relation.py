@@ -33,12 +33,7 @@ from tests.reference.relation import (
     unit_rows,
 )
 from tests.reference.relation_parts import Aggregate, Window
-from tests.reference.relation_sql import (
-    Spelling,
-    database_sql,
-    relation_question_sql,
-    relation_sql,
-)
+from tests.reference.relation_sql import Spelling, database_sql, relation_question_sql, relation_sql
 from tests.reference.values import Kind, Value
 from tests.strategies.database import databases, neighbours
 from tests.strategies.relation import RelationCase, relation_cases, sources
@@ -60,10 +55,7 @@ def database(
     rows = people, visits, notes, towns
     return Database(
         tables,
-        {
-            t.name: tuple(dict(zip(t.columns, r, strict=True)) for r in of)
-            for t, of in zip(tables, rows, strict=True)
-        },
+        {t.name: tuple(dict(zip(t.columns, r, strict=True)) for r in of) for t, of in zip(tables, rows, strict=True)},
     )
 
 
@@ -92,15 +84,7 @@ P, V, N, T = Base(PEOPLE, "p"), Base(VISITS, "v"), Base(NOTES, "n"), Base(TOWNS,
 
 def test_a_row_belongs_to_everybody_who_owns_its_key_and_once_to_each() -> None:
     assert found(V, SHARED) == sorted(
-        [
-            (7, 10, 1, 1),
-            (7, 11, 2, 2),
-            (7, 11, 2, 2),
-            (8, 11, 2, 2),
-            (8, 11, 2, 2),
-            (7, 10, 2, 6),
-            (8, 10, 2, 6),
-        ],
+        [(7, 10, 1, 1), (7, 11, 2, 2), (7, 11, 2, 2), (8, 11, 2, 2), (8, 11, 2, 2), (7, 10, 2, 6), (8, 10, 2, 6)],
         key=repr,
     )
 
@@ -144,10 +128,7 @@ def test_private_rows_meet_within_a_unit_only() -> None:
     ("how", "rows"),
     [
         (JoinKind.INNER, [(7, 1, 7, "a", 10, 1, 1)]),
-        (
-            JoinKind.LEFT,
-            [(7, 1, 7, "a", 10, 1, 1), (7, 2, 7, "a", None, None, None), (8, 3, 8, "b", None, None, None)],
-        ),
+        (JoinKind.LEFT, [(7, 1, 7, "a", 10, 1, 1), (7, 2, 7, "a", None, None, None), (8, 3, 8, "b", None, None, None)]),
         (JoinKind.RIGHT, [(7, 1, 7, "a", 10, 1, 1), (8, None, None, None, 11, 3, 9)]),
         (
             JoinKind.FULL,
@@ -162,9 +143,7 @@ def test_private_rows_meet_within_a_unit_only() -> None:
         (JoinKind.ANTI, [(7, 2, 7, "a"), (8, 3, 8, "b")]),
     ],
 )
-def test_every_kind_of_join_keeps_the_rows_that_it_is_named_for(
-    how: JoinKind, rows: list[tuple[Value, ...]]
-) -> None:
+def test_every_kind_of_join_keeps_the_rows_that_it_is_named_for(how: JoinKind, rows: list[tuple[Value, ...]]) -> None:
     of = database(people=[(1, 7, "a"), (2, 7, "a"), (3, 8, "b")], visits=[(10, 1, 1), (11, 3, 9)])
     on = And(same("p.id", "v.who"), Compare("<", col("v.day"), Literal(5)))
     assert found(Join(P, V, how, on), of) == sorted(rows, key=repr)
@@ -196,9 +175,7 @@ def test_public_rows_are_not_peoples_rows() -> None:
 
 
 def test_groups_distinct_rows_and_windows_are_each_units_own() -> None:
-    of = database(
-        people=[(1, 7, "a"), (1, 8, "b")], visits=[(10, 1, 3), (10, 1, 3), (10, 1, None), (11, 1, 1)]
-    )
+    of = database(people=[(1, 7, "a"), (1, 8, "b")], visits=[(10, 1, 3), (10, 1, 3), (10, 1, None), (11, 1, 1)])
     sums = (
         ("n", Aggregate("COUNT")),
         ("k", Aggregate("COUNT", col("v.day"))),
@@ -234,9 +211,7 @@ def test_groups_distinct_rows_and_windows_are_each_units_own() -> None:
 
 def test_a_sum_of_reals_follows_from_the_values_and_not_from_their_order() -> None:
     rows: list[Row] = [{"x": 0.3}, {"x": 0.1}, {"x": 0.2}]
-    sums = {
-        Aggregate("SUM", col("x", REAL)).over([rows[i] for i in p]) for p in ((0, 1, 2), (2, 0, 1), (1, 0, 2))
-    }
+    sums = {Aggregate("SUM", col("x", REAL)).over([rows[i] for i in p]) for p in ((0, 1, 2), (2, 0, 1), (1, 0, 2))}
     assert sums == {0.1 + 0.2 + 0.3}
     assert Aggregate("SUM", col("x")).over([{"x": 1 << 62}] * 2) is None
     assert Aggregate("MAX", col("x", REAL)).over([{"x": float("nan")}]) is None
@@ -249,12 +224,8 @@ def test_a_relations_rows_are_bounded_like_a_tables() -> None:
 
 
 def test_the_text_says_the_tree() -> None:
-    inner = Group(
-        Filter(V, IsNull(col("v.day"))), "g", (("who", col("v.who")),), (("n", Aggregate("COUNT")),)
-    )
-    tree = Join(
-        Join(P, inner, JoinKind.LEFT, same("p.id", "g.who")), T, JoinKind.SEMI, same("p.town", "t.name", TEXT)
-    )
+    inner = Group(Filter(V, IsNull(col("v.day"))), "g", (("who", col("v.who")),), (("n", Aggregate("COUNT")),))
+    tree = Join(Join(P, inner, JoinKind.LEFT, same("p.id", "g.who")), T, JoinKind.SEMI, same("p.town", "t.name", TEXT))
     question = Question((Count(),), (col("g.n"),), unit=col(UNIT))
     assert relation_question_sql(question, tree) == (
         "SELECT g.n AS k0, COUNT(*) AS a0 FROM people AS p LEFT JOIN "
@@ -290,9 +261,7 @@ def assert_plain(case: RelationCase, spelling: Spelling) -> None:
 @pytest.mark.exhaustive
 @given(relation_cases(clean=True), st.sampled_from(list(Spelling)))
 @settings(max_examples=60, derandomize=True, deadline=None)
-def test_where_keys_are_whole_and_unique_the_rows_are_plain_sqls(
-    case: RelationCase, spelling: Spelling
-) -> None:
+def test_where_keys_are_whole_and_unique_the_rows_are_plain_sqls(case: RelationCase, spelling: Spelling) -> None:
     assert_plain(case, spelling)
 
 

@@ -105,10 +105,8 @@ def remainder(x: int | float, y: int | float) -> int | float | None:
     return 0 if y == -1 else x - y * (_toward_zero(x, y) or 0)
 
 
-ARITHMETIC: MappingProxyType[str, Callable[[int | float, int | float], int | float | None]] = (
-    MappingProxyType(
-        {"+": add, "-": subtract, "*": multiply, "/": divide, "//": whole_divide, "%": remainder}
-    )
+ARITHMETIC: MappingProxyType[str, Callable[[int | float, int | float], int | float | None]] = MappingProxyType(
+    {"+": add, "-": subtract, "*": multiply, "/": divide, "//": whole_divide, "%": remainder}
 )
 
 

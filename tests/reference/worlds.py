@@ -90,9 +90,7 @@ class World:
             yield tuple(sorted((*table, (unit, block)), key=lambda one: self.units.index(one[0])))
 
 
-def observed_sensitivity(
-    question: Question, world: World, relation: Relation, order: Order
-) -> tuple[Sensitivity, ...]:
+def observed_sensitivity(question: Question, world: World, relation: Relation, order: Order) -> tuple[Sensitivity, ...]:
     """How far each measured column moves between neighbours, over the whole world. Assumes nothing; slow.
 
     The norms run over all groups, each is maximised by itself, and a group that is not there counts as zeros.
@@ -108,9 +106,7 @@ def observed_sensitivity_by_unit(
     """The same from what each unit adds on its own: fast, and right where `is_additive`."""
     nobody = bounded_cells([], question, order)
     alone = {
-        unit: [
-            bounded_cells(world.rows(((unit, block),)), question, order) for block in world.blocks(relation)
-        ]
+        unit: [bounded_cells(world.rows(((unit, block),)), question, order) for block in world.blocks(relation)]
         for unit in (world.units if world.unit is not None else world.units[:1])
     }
     everyone = [cells for of_unit in alone.values() for cells in of_unit]
@@ -143,8 +139,7 @@ def difference(x: Cells, y: Cells) -> Difference:
         return ()
     nothing = (0,) * len(next(iter({**x, **y}.values())))
     columns = zip(
-        *([a - b for a, b in zip(x.get(key, nothing), y.get(key, nothing), strict=True)] for key in keys),
-        strict=True,
+        *([a - b for a, b in zip(x.get(key, nothing), y.get(key, nothing), strict=True)] for key in keys), strict=True
     )
     return tuple(tuple(d for d in column if d) for column in columns)
 

@@ -73,9 +73,7 @@ def test_laplace_noise_costs_its_epsilon_exactly(relation: str) -> None:
     assert made.loss.pure == Fraction(3, 10)
     assert made.loss.epsilon(1e-6) <= 0.3
     rows = 7 if relation == "add-remove" else 14
-    assert made.counting.noise.variance == pytest.approx(
-        2 * math.exp(-0.3 / rows) / (1 - math.exp(-0.3 / rows)) ** 2
-    )
+    assert made.counting.noise.variance == pytest.approx(2 * math.exp(-0.3 / rows) / (1 - math.exp(-0.3 / rows)) ** 2)
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
@@ -198,9 +196,7 @@ def test_a_relabelled_row_moves_at_most_two_counts_in_each_repetition() -> None:
 
 def test_explain_has_the_numbers_and_the_neighbours() -> None:
     text = sketch(epsilon="0.5", repetitions=30, relation="replace").explain()
-    assert text.splitlines()[0].startswith(
-        "DensitySketch(epsilon=0.5, dimension=2, kernel='l2', bandwidth=0.25"
-    )
+    assert text.splitlines()[0].startswith("DensitySketch(epsilon=0.5, dimension=2, kernel='l2', bandwidth=0.25")
     assert "at most 60 in ℓ1" in text and "Neighbours: replace" in text and "b = 60/ε = 120" in text
     gaussian = SketchClassifier(epsilon=1, delta="1e-6", classes=["a", "b"], dimension=1, bandwidth=1)
     assert "(1, 1e-06)-DP" in gaussian.explain() and "2 disjoint sketches" in gaussian.explain()

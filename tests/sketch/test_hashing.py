@@ -34,9 +34,7 @@ def agrees(seen: int, n: int, p: float) -> bool:
 
 def sliced(distance: float, width: float) -> float:
     """Datar and others 2004, Section 3.1: ∫ f(t/c)/c·(1 − t/w) over slices, f the density of |N(0, 1)|."""
-    return float(
-        integrate.quad(lambda t: 2 * stats.norm.pdf(t / distance) / distance * (1 - t / width), 0, width)[0]
-    )
+    return float(integrate.quad(lambda t: 2 * stats.norm.pdf(t / distance) / distance * (1 - t / width), 0, width)[0])
 
 
 @pytest.mark.parametrize("power", [1, 3])

@@ -19,20 +19,13 @@ from tests.reference.values import Kind, Value
 
 INT, REAL, TEXT = Kind.INT, Kind.REAL, Kind.TEXT
 CUSTOMERS = Table("customers", {"id": INT, "person": INT, "region": TEXT, "age": INT}, unit="person")
-OWN_ORDERS = Table(
-    "orders", {"id": INT, "customer_id": INT, "person": INT, "amount": INT, "day": INT}, unit="person"
-)
+OWN_ORDERS = Table("orders", {"id": INT, "customer_id": INT, "person": INT, "amount": INT, "day": INT}, unit="person")
 ORDERS = replace(OWN_ORDERS, unit=None, link=Link("customer_id", "customers", "id"))
 ITEMS = Table(
-    "items",
-    {"order_id": INT, "product": TEXT, "price": REAL, "qty": INT},
-    link=Link("order_id", "orders", "id"),
+    "items", {"order_id": INT, "product": TEXT, "price": REAL, "qty": INT}, link=Link("order_id", "orders", "id")
 )
 REGIONS = Table("regions", {"name": TEXT, "country": TEXT, "factor": INT})
-LAYOUTS: tuple[tuple[Table, ...], ...] = (
-    (CUSTOMERS, ORDERS, ITEMS, REGIONS),
-    (CUSTOMERS, OWN_ORDERS, ITEMS, REGIONS),
-)
+LAYOUTS: tuple[tuple[Table, ...], ...] = ((CUSTOMERS, ORDERS, ITEMS, REGIONS), (CUSTOMERS, OWN_ORDERS, ITEMS, REGIONS))
 """People reach items in three steps, or own their orders directly."""
 
 RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
@@ -40,9 +33,7 @@ RANGES: Mapping[str, tuple[int, int]] = MappingProxyType(
 )
 """What the owner declares of columns, in whichever table they are."""
 
-VALUES: Mapping[str, tuple[Value, ...]] = MappingProxyType(
-    {"region": ("a", "b", None), "product": ("p", "q")}
-)
+VALUES: Mapping[str, tuple[Value, ...]] = MappingProxyType({"region": ("a", "b", None), "product": ("p", "q")})
 
 
 @st.composite
@@ -131,9 +122,7 @@ def _clean(database: Database) -> Database:
                 wanted = row[table.link.column]
                 if not parents:
                     continue
-                row[table.link.column] = parents[(wanted if isinstance(wanted, int) else 0) % len(parents)][
-                    "id"
-                ]
+                row[table.link.column] = parents[(wanted if isinstance(wanted, int) else 0) % len(parents)]["id"]
             kept.append(row)
         rows[table.name] = kept
     return replace(database, rows={name: tuple(found) for name, found in rows.items()})

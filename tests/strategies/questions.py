@@ -33,9 +33,7 @@ from tests.reference.expression import (
     Or,
     Row,
 )
-from tests.reference.expression import (
-    Case as CaseWhen,
-)
+from tests.reference.expression import Case as CaseWhen
 from tests.reference.functions import FIXED, Apply
 from tests.reference.measures import Count, CountOf, CountUnits, Mean, Measure, Sum
 from tests.reference.question import Key, Question, combinations
@@ -166,10 +164,7 @@ def expressions(kind: Kind, *, depth: int = 2) -> st.SearchStrategy[Expression]:
 def queries(draw: st.DrawFn, *, max_size: int = 8) -> Case:
     """Cases: one table, WHERE, GROUP BY, one to three aggregates; each row a unit, or each `uid`."""
     rows = draw(tables(max_size=max_size))
-    columns: dict[str, Declared] = {
-        "x": ("range", *draw(_int_bounds())),
-        "v": ("range", *draw(_real_bounds())),
-    }
+    columns: dict[str, Declared] = {"x": ("range", *draw(_int_bounds())), "v": ("range", *draw(_real_bounds()))}
     keys, declared = draw(_keys(columns))
     unit = draw(st.sampled_from([None, Column(UNIT, SCHEMA[UNIT]), Column(UNIT, SCHEMA[UNIT])]))
     caps = (draw(st.integers(1, 3)), draw(st.integers(1, 3))) if unit is not None else (1, 1)
@@ -195,15 +190,9 @@ def random_neighbours(
     Where each row is a unit, replacing keeps the number of rows.
     """
     rows = case.rows
-    here = (
-        sorted({i for row in rows if isinstance(i := row[UNIT], int)})
-        if case.unit
-        else list(range(len(rows)))
-    )
+    here = sorted({i for row in rows if isinstance(i := row[UNIT], int)}) if case.unit else list(range(len(rows)))
     leaver = draw(st.sampled_from([*here, None])) if here else None
-    stay = tuple(
-        row for i, row in enumerate(rows) if leaver is None or (row[UNIT] if case.unit else i) != leaver
-    )
+    stay = tuple(row for i, row in enumerate(rows) if leaver is None or (row[UNIT] if case.unit else i) != leaver)
     free = [i for i in (1, 2, 3, 4, GREATEST_INT) if i not in here]
     newcomer = draw(st.sampled_from(free if leaver is None or not case.unit else [leaver, *free]))
     least = most = 0
@@ -305,15 +294,9 @@ def _real_nodes(depth: int) -> list[st.SearchStrategy[Expression]]:
 
 
 def _bool_nodes(depth: int) -> list[st.SearchStrategy[Expression]]:
-    same, numbers, text = (
-        expressions(Kind.BOOL, depth=depth),
-        _numbers(depth),
-        expressions(Kind.TEXT, depth=depth),
-    )
+    same, numbers, text = (expressions(Kind.BOOL, depth=depth), _numbers(depth), expressions(Kind.TEXT, depth=depth))
     compare = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
-    options = st.lists(st.one_of(_constants(Kind.INT), st.just(Literal(None))), min_size=1, max_size=3).map(
-        tuple
-    )
+    options = st.lists(st.one_of(_constants(Kind.INT), st.just(Literal(None))), min_size=1, max_size=3).map(tuple)
     return [
         st.builds(Compare, compare, numbers, numbers),
         st.builds(Compare, compare, text, text),
@@ -345,9 +328,7 @@ def _real_bounds() -> st.SearchStrategy[tuple[float, float]]:
 
 
 @st.composite
-def _keys(
-    draw: st.DrawFn, columns: dict[str, Declared]
-) -> tuple[tuple[Expression, ...], tuple[Key, ...] | None]:
+def _keys(draw: st.DrawFn, columns: dict[str, Declared]) -> tuple[tuple[Expression, ...], tuple[Key, ...] | None]:
     """No keys; columns with declared values (in `columns` too); or columns and expressions without."""
     how = draw(st.sampled_from(["none", "declared", "declared", "private"]))
     if how == "declared":
@@ -365,16 +346,12 @@ def _keys(
 @cache
 def _with_column(kind: Kind) -> st.SearchStrategy[Expression]:
     """A key that is no constant: engines may refuse to group by one."""
-    column = st.sampled_from(
-        [Column(n, k) for n, k in SCHEMA.items() if k in (Kind.INT, Kind.REAL) and n != UNIT]
-    )
+    column = st.sampled_from([Column(n, k) for n, k in SCHEMA.items() if k in (Kind.INT, Kind.REAL) and n != UNIT])
     cut = st.builds(Compare, st.sampled_from(["<", ">="]), column, _constants(Kind.INT))
     if kind is Kind.BOOL:
         return st.one_of(cut, st.builds(IsNull, column))
     if kind is Kind.INT:
-        return _arithmetic(
-            "% //", st.just(Column("level", Kind.INT)), st.sampled_from([Literal(2), Literal(3)])
-        )
+        return _arithmetic("% //", st.just(Column("level", Kind.INT)), st.sampled_from([Literal(2), Literal(3)]))
     return st.builds(CaseWhen, st.tuples(st.tuples(cut, st.just(Literal("low")))), st.just(Literal("high")))
 
 

@@ -11,14 +11,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from tests.reference.expression import (
-    And,
-    Call,
-    Column,
-    Compare,
-    Expression,
-    Literal,
-)
+from tests.reference.expression import And, Call, Column, Compare, Expression, Literal
 from tests.reference.measures import Count, CountOf, CountUnits, Mean, Measure, Sum
 from tests.reference.question import Question, combinations
 from tests.reference.relation import (
@@ -79,9 +72,7 @@ def sources(draw: st.DrawFn, tables: tuple[Table, ...], *, depth: int = 2) -> So
 
 
 @st.composite
-def relation_cases(
-    draw: st.DrawFn, *, max_size: int = 4, depth: int = 2, clean: bool = False
-) -> RelationCase:
+def relation_cases(draw: st.DrawFn, *, max_size: int = 4, depth: int = 2, clean: bool = False) -> RelationCase:
     """A database, and a question of the rows of a random relation over it."""
     database = draw(databases(max_size=max_size, clean=clean))
     source = draw(sources(database.tables, depth=depth))
@@ -99,9 +90,7 @@ def relation_cases(
         max_groups=draw(st.integers(1, 3)),
         max_rows=draw(st.integers(1, 3)),
     )
-    text = relation_question_sql(
-        question, relation, units[0] if units else None, draw(st.sampled_from(list(Spelling)))
-    )
+    text = relation_question_sql(question, relation, units[0] if units else None, draw(st.sampled_from(list(Spelling))))
     facts = {
         t.name: {
             **{n: ("range", *RANGES[n]) for n in t.columns if n in RANGES},
@@ -179,9 +168,7 @@ class _Maker:
         on: Expression = Compare("=", Column(a, INT), Column(b, INT))
         if draw(st.booleans()):
             on = And(on, draw(conditions([*left.columns, *right.columns], depth=0)))
-        kinds = [
-            k for k in JoinKind if not (is_filtered(left.relation) and k in (JoinKind.RIGHT, JoinKind.FULL))
-        ]
+        kinds = [k for k in JoinKind if not (is_filtered(left.relation) and k in (JoinKind.RIGHT, JoinKind.FULL))]
         return _joined(left, right, draw(st.sampled_from(kinds)), on)
 
     def _with_public(self, draw: st.DrawFn, depth: int) -> Source:
@@ -216,9 +203,7 @@ class _Maker:
         alias = self._alias("g")
         keys = tuple((f"c{i}", c) for i, c in enumerate([holder, *more]))
         names = draw(
-            st.lists(
-                st.sampled_from(["COUNT", "COUNT DISTINCT", "SUM", "AVG", "MIN", "MAX", "*"]), max_size=2
-            )
+            st.lists(st.sampled_from(["COUNT", "COUNT DISTINCT", "SUM", "AVG", "MIN", "MAX", "*"]), max_size=2)
         )
         aggregates = []
         for i, name in enumerate(names):
@@ -334,8 +319,7 @@ class _Maker:
         choices += [Window(name, of_frame, (holder,), order, draw(st.sampled_from(FRAMES)))] * 2
         alias = self._alias("w")
         windows = tuple(
-            (f"n{i}", w)
-            for i, w in enumerate(draw(st.lists(st.sampled_from(choices), min_size=1, max_size=2)))
+            (f"n{i}", w) for i, w in enumerate(draw(st.lists(st.sampled_from(choices), min_size=1, max_size=2)))
         )
         free = [name for name, w in windows if w.kind in (INT, REAL)]
         return passed_on(of, Windowed(where_of(draw, of), alias, outputs, windows), alias, outputs, free)

@@ -8,18 +8,7 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from tests.reference.expression import (
-    And,
-    Arithmetic,
-    Column,
-    Compare,
-    Expression,
-    In,
-    IsNull,
-    Literal,
-    Not,
-    Or,
-)
+from tests.reference.expression import And, Arithmetic, Column, Compare, Expression, In, IsNull, Literal, Not, Or
 from tests.reference.relation import Filter, Join, JoinKind, Relation
 from tests.reference.relation_parts import Output
 from tests.reference.values import Kind, Value
@@ -74,13 +63,9 @@ def conditions(draw: st.DrawFn, columns: Sequence[Column], *, depth: int = 1) ->
     if how == "null":
         return Not(IsNull(column)) if draw(st.booleans()) else IsNull(column)
     if how == "in":
-        return In(
-            column, tuple(Literal(v) for v in draw(st.lists(_constants(column.kind), min_size=1, max_size=2)))
-        )
+        return In(column, tuple(Literal(v) for v in draw(st.lists(_constants(column.kind), min_size=1, max_size=2))))
     alike = [c for c in columns if c.kind is column.kind and c != column]
-    other = draw(
-        st.one_of(_constants(column.kind).map(Literal), *([st.sampled_from(alike)] if alike else []))
-    )
+    other = draw(st.one_of(_constants(column.kind).map(Literal), *([st.sampled_from(alike)] if alike else [])))
     return Compare(draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="])), column, other)
 
 
@@ -90,8 +75,7 @@ def pairs_of(left: Source, right: Source) -> list[Pair]:
         (a, b)
         for a, x in left.roles.items()
         for b, y in right.roles.items()
-        if x == y == "unit"
-        or {x, y} in [{f"key {key}", f"link {key}"} for key in ("customers.id", "orders.id")]
+        if x == y == "unit" or {x, y} in [{f"key {key}", f"link {key}"} for key in ("customers.id", "orders.id")]
     ]
 
 
@@ -118,9 +102,7 @@ def outputs_of(draw: st.DrawFn, of: Source) -> tuple[Output, ...]:
     holder = holder_of(draw, of)
     others = [c for c in of.columns if c != holder]
     chosen: list[Expression] = [] if holder is None else [holder]
-    some: list[Column] = (
-        draw(st.lists(st.sampled_from(others), min_size=1, max_size=3, unique=True)) if others else []
-    )
+    some: list[Column] = draw(st.lists(st.sampled_from(others), min_size=1, max_size=3, unique=True)) if others else []
     chosen += some
     computed: bool = draw(st.booleans())
     if of.numbers and computed:

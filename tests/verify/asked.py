@@ -23,9 +23,7 @@ VISITS = pd.DataFrame(
         "fee": [float(i % 13) for i in range(240)],
     }
 )
-PEOPLE = pd.DataFrame(
-    {"id": list(range(60)), "city": ["x", "y", "z"] * 20, "age": [20 + i for i in range(60)]}
-)
+PEOPLE = pd.DataFrame({"id": list(range(60)), "city": ["x", "y", "z"] * 20, "age": [20 + i for i in range(60)]})
 ORDERS = pd.DataFrame(
     {"oid": list(range(120)), "id": [i // 2 for i in range(120)], "total": [i % 11 for i in range(120)]}
 )
@@ -97,11 +95,7 @@ BATCHES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
 def visits(ledger: str | Path = ":memory:", **options: Any) -> Session:
     said: dict[str, Any] = {
         "unit": dp.PrivacyUnit("uid", max_groups=2, max_rows=3),
-        "columns": {
-            "cost": dp.Range(0, 7),
-            "day": dp.Range(0, 4, integer=True),
-            "ward": dp.Values("a", "b", "c"),
-        },
+        "columns": {"cost": dp.Range(0, 7), "day": dp.Range(0, 4, integer=True), "ward": dp.Values("a", "b", "c")},
         "budget": dp.Budget(10_000, "0.5"),
         "population": "patients",
         "version": "2026-01",

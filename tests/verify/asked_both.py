@@ -54,15 +54,8 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def both(**options: Any) -> Session:
     said: dict[str, Any] = {
-        "units": {
-            "patients": dp.PrivacyUnit("patient", max_rows=2),
-            "doctors": dp.PrivacyUnit("doctor", max_rows=9),
-        },
-        "columns": {
-            "cost": dp.Range(-4, 8),
-            "days": dp.Range(0, 5, integer=True),
-            "ward": dp.Values("a", "b", None),
-        },
+        "units": {"patients": dp.PrivacyUnit("patient", max_rows=2), "doctors": dp.PrivacyUnit("doctor", max_rows=9)},
+        "columns": {"cost": dp.Range(-4, 8), "days": dp.Range(0, 5, integer=True), "ward": dp.Values("a", "b", None)},
         "budget": {"patients": dp.Budget(10_000, "0.5"), "doctors": dp.Budget(9_000, "0.5")},
         "version": "2026-01",
         "ledger": ":memory:",

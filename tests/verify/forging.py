@@ -60,9 +60,7 @@ def rewrite(
 def relink(document: Document) -> None:
     """Hashes that follow from the bodies again, as far as the certificate has them."""
     links = [
-        link
-        for own in accounts(document)
-        for link in (own["account"], *own["schemas"], own["charge"], own["release"])
+        link for own in accounts(document) for link in (own["account"], *own["schemas"], own["charge"], own["release"])
     ]
     before: dict[int, str] = {}
     for own in sorted(links, key=lambda own: own["seq"]):
@@ -81,9 +79,7 @@ def sealed(document: Document) -> Document:
         document["reasons"] = checks.reasons()
     except (DiscreetError, LookupError):  # a claim of no form, or with too few sensitivities
         return document
-    costs = [
-        side["cost"] for side in document["claim"].get("sides", [{"cost": document["claim"].get("charged")}])
-    ]
+    costs = [side["cost"] for side in document["claim"].get("sides", [{"cost": document["claim"].get("charged")}])]
 
     def release(said: dict[str, Any]) -> None:
         seals = said["release"][CERTIFIED]
@@ -104,9 +100,7 @@ def sealed(document: Document) -> Document:
         content = LINKS["account"](own["account"]).read().content
         assert isinstance(content, Opened)
         opened.append(content)
-    document["registry"] = registry(
-        checks, opened, populations=document["populations"], version=document["version"]
-    )
+    document["registry"] = registry(checks, opened, populations=document["populations"], version=document["version"])
     return document
 
 

@@ -30,9 +30,7 @@ GROUPS = ["ROLLUP (a, b)", "CUBE (a, b)", "GROUPING SETS ((a, b), ())", "ROLLUP 
 NOISES: list[dict[str, Any]] = [{}, {"noise": "gaussian", "delta": "1e-6"}]
 
 
-def claim(
-    group: str, caps: tuple[int, int], relation: Relation, span: tuple[int, int], **noise: Any
-) -> PlanClaim:
+def claim(group: str, caps: tuple[int, int], relation: Relation, span: tuple[int, int], **noise: Any) -> PlanClaim:
     """The claim of a question with totals, over lists of three, four and two values."""
     facts: dict[str, Any] = {
         "a": Values(1, 2, 3),
@@ -50,25 +48,17 @@ def claim(
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("group", GROUPS)
-def test_the_events_of_honest_totals_are_found_again(
-    group: str, relation: Relation, noise: dict[str, Any]
-) -> None:
+def test_the_events_of_honest_totals_are_found_again(group: str, relation: Relation, noise: dict[str, Any]) -> None:
     levels = 0
     for caps, span in itertools.product([(1, 1), (2, 3), (5, 1), (12, 2)], [(0, 1), (-3, 2), (0, 7)]):
         found = claim(group, caps, relation, span, **noise)
         levels += sum(len(m.levels) for m in found.measurements)
         assert of_measurements(found) == found.measured.events, (caps, span)
-    assert levels or (group, relation, noise) == (
-        GROUPS[1],
-        Relation.ADD_REMOVE,
-        {},
-    )  # which adds up its groups
+    assert levels or (group, relation, noise) == (GROUPS[1], Relation.ADD_REMOVE, {})  # which adds up its groups
 
 
 def told(own: PlanClaim, events: Composed) -> PlanClaim:
-    return replace(
-        own, measured=replace(own.measured, events=events), charged=replace(own.charged, events=events)
-    )
+    return replace(own, measured=replace(own.measured, events=events), charged=replace(own.charged, events=events))
 
 
 def passes_what_is_asked_of_every_claim(own: PlanClaim) -> bool:

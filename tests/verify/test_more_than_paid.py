@@ -96,21 +96,14 @@ def test_histograms_cost_no_more_than_they_say_where_all_of_a_unit_changes_its_p
     """The Kullback–Leibler divergence by definition, of one number that falls by T beside one that rises by T."""
     q = ExponentialQuantile(epsilon=2, sensitivity=3, relation=Relation.REPLACE)
     k = np.arange(-400, 401)
-    found, told = (
-        0.0,
-        float(sum(n * (e.rho or 0) for e, n in q.events if not isinstance(e, BoundedRangeEvent))),
-    )
+    found, told = (0.0, float(sum(n * (e.rho or 0) for e, n in q.events if not isinstance(e, BoundedRangeEvent))))
     for noise in (q.near, q.counted):
         size = np.abs(k) / float(noise.scale)
         mass = np.exp(-size) / np.exp(-size).sum()
         found += 2 * float(np.sum(mass * (np.abs(k - 3) / float(noise.scale) - size)))
     assert found < told
-    cheap = ExponentialQuantile(
-        epsilon=1, sensitivity=3, relation=Relation.REPLACE
-    )  # sold as with twice the noise
-    assert found > float(
-        sum(n * (e.rho or 0) for e, n in cheap.events if not isinstance(e, BoundedRangeEvent))
-    )
+    cheap = ExponentialQuantile(epsilon=1, sensitivity=3, relation=Relation.REPLACE)  # sold as with twice the noise
+    assert found > float(sum(n * (e.rho or 0) for e, n in cheap.events if not isinstance(e, BoundedRangeEvent)))
 
 
 @pytest.mark.parametrize(("part", "more"), [("NAMED", "4/10"), ("NEAR", "2/10"), ("COUNTED", "7/10")])
@@ -163,9 +156,7 @@ CAST(count(*) FILTER (WHERE p0 = 3) AS VARCHAR) AS m3 FROM "unit places\""""
         ("count(g0)", "most > 2", None),
     ],
 )
-def test_a_report_follows_from_a_unit_s_rows_in_whatever_order(
-    total: str, test: str, broken: str | None
-) -> None:
+def test_a_report_follows_from_a_unit_s_rows_in_whatever_order(total: str, test: str, broken: str | None) -> None:
     def change(d: Document) -> None:
         measurement(d)["truncation"][0] = REPORT.format(total=total, test=test)
 
@@ -180,9 +171,7 @@ def test_the_largest_of_equal_zeros_is_the_one_that_came_first() -> None:
             database.execute("SET threads = 1")
             database.execute("CREATE TABLE visits (uid BIGINT, cost DOUBLE)")
             for zero in zeros:  # the same rows of 100 people, in two orders
-                database.execute(
-                    f"INSERT INTO visits SELECT i, CAST('{zero}' AS DOUBLE) FROM range(100) r(i)"
-                )
+                database.execute(f"INSERT INTO visits SELECT i, CAST('{zero}' AS DOUBLE) FROM range(100) r(i)")
             found.append(database.execute(sql).fetchall())
     assert found == [[("0", "100", "0", "0")], [("100", "0", "0", "0")]]
 
@@ -345,9 +334,7 @@ def test_as_many_ranges_are_chosen_as_were_looked_at(name: str, ranges: list[Any
 def test_a_range_in_the_right_form_is_one() -> None:
     """So that what is refused above is refused for its form, or for how many there are."""
     document = honest("add-remove", "bounds chosen")
-    assert (
-        check(stored(document, lambda r: r.update(ranges=[["0", "1", False, "-3", "9"]]))).broken != "release"
-    )
+    assert check(stored(document, lambda r: r.update(ranges=[["0", "1", False, "-3", "9"]]))).broken != "release"
 
 
 def test_the_places_of_a_first_look_are_public() -> None:

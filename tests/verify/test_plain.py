@@ -11,10 +11,7 @@ from tests.verify.asked import SEVERAL, SINGLE, ask, plain, session
 
 OTHERWISE = {
     "names by case": ('WITH a AS (SELECT 7 AS "M0", 1 AS m0) SELECT sum(m0) FROM a', 7),
-    "an invisible join": (
-        "WITH a AS (SELECT 1 AS m0) SELECT sum(m0) FROM a AS x\u200bCROSS\u200bJOIN\u200bunits",
-        3,
-    ),
+    "an invisible join": ("WITH a AS (SELECT 1 AS m0) SELECT sum(m0) FROM a AS x\u200bCROSS\u200bJOIN\u200bunits", 3),
     "digits of another script": ('WITH a AS (SELECT 9 AS "\u0663") SELECT least(20, \u0663) FROM a', 9),
     "an escape": ("SELECT e'\\' OR 1 = '", "' OR 1 = "),
     "text between dollars": ("SELECT $x$ ' $x$", " ' "),
@@ -79,11 +76,6 @@ def test_the_statements_of_honest_certificates_are_plain(name: str) -> None:
     claim = plain(ask(session("add-remove", several), sql, options).certificate())["claim"]
     texts = [look["sql"] for look in claim["looks"]]
     for m in claim["measurements"]:
-        texts += [
-            m["sql"],
-            *m["truncation"],
-            *(own for _, own in m["distinct"]),
-            *(t["sql"] for t in m["trees"]),
-        ]
+        texts += [m["sql"], *m["truncation"], *(own for _, own in m["distinct"]), *(t["sql"] for t in m["trees"])]
     assert any(texts)
     assert [ambiguity(text) for text in texts if text] == [None] * sum(map(bool, texts))

@@ -81,14 +81,8 @@ def centred(value: str, centre: int) -> str:
         (f"TRY_CAST({BIG + 511}.0 AS HUGEINT)", BIG - 1),
         (f"TRY_CAST(-{BIG + 511}.0 AS HUGEINT)", -BIG - 1),
         (f'CAST(least(greatest(s."cost", {BIG + 513}), {BIG + 513}) AS BIGINT)', BIG + 512),
-        (
-            f'CAST(coalesce(least(greatest(s."cost", {BIG + 513}), {BIG + 513}), {BIG + 513}) AS BIGINT)',
-            BIG + 512,
-        ),
-        (
-            f'CAST(CASE WHEN s."cost" > 1 THEN {BIG + 513} ELSE CAST({BIG} AS DOUBLE) END AS HUGEINT)',
-            BIG + 512,
-        ),
+        (f'CAST(coalesce(least(greatest(s."cost", {BIG + 513}), {BIG + 513}), {BIG + 513}) AS BIGINT)', BIG + 512),
+        (f'CAST(CASE WHEN s."cost" > 1 THEN {BIG + 513} ELSE CAST({BIG} AS DOUBLE) END AS HUGEINT)', BIG + 512),
     ],
 )
 def test_one_row_adds_no_more_than_is_claimed_beyond_what_doubles_hold(value: str, centre: int) -> None:

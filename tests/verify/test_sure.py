@@ -27,16 +27,7 @@ TEXT = ["1", "a", "", "🎈", "true", None]
 TYPES = ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"]
 EXTREMES = ["0", "1", "2", "4", "100", "127", "128", "1000", "32767", "2147483647", "2147483648",
             f"{2**53 + 1}", f"{2**62}", f"{2**62 + 513}", f"{2**63 - 1}"]  # fmt: skip
-DECIMALS = [
-    "0.0",
-    "0.5",
-    "1e3",
-    "100.0",
-    "9007199254740993.0",
-    f"{2**62 + 513}.0",
-    "1e30",
-    "0.30000000000000004",
-]
+DECIMALS = ["0.0", "0.5", "1e3", "100.0", "9007199254740993.0", f"{2**62 + 513}.0", "1e30", "0.30000000000000004"]
 
 
 class Maker:
@@ -73,9 +64,7 @@ class Maker:
     def real(self, depth: int) -> str:
         choose = self.pick.choice
         if depth <= 0:
-            return choose(
-                ["s.x", f"CAST({choose(DECIMALS)} AS DOUBLE)", f"CAST(-{choose(DECIMALS)} AS DOUBLE)", "s.x"]
-            )
+            return choose(["s.x", f"CAST({choose(DECIMALS)} AS DOUBLE)", f"CAST(-{choose(DECIMALS)} AS DOUBLE)", "s.x"])
         one, other, whole = self.real(depth - 1), self.real(depth - 1), self.whole(depth - 1)
         return choose(
             [f"({one} {choose('+-*/')} {other})", f"least({one}, {other})", f"greatest({one}, {whole})",
@@ -99,8 +88,7 @@ def cells() -> duckdb.DuckDBPyConnection:
     database.execute(f"CREATE TABLE cells ({', '.join(f'{n} {kind}' for n, kind in COLUMNS.items())})")
     pairs: Iterator[tuple[object, ...]] = itertools.product(WHOLE, WHOLE)
     rows = [
-        (i, j, REAL[k % len(REAL)], TEXT[k % len(TEXT)], [True, False, None][k % 3])
-        for k, (i, j) in enumerate(pairs)
+        (i, j, REAL[k % len(REAL)], TEXT[k % len(TEXT)], [True, False, None][k % 3]) for k, (i, j) in enumerate(pairs)
     ]
     database.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", rows)
     return database

@@ -58,11 +58,7 @@ MUTANTS = {
     "groups": ("parquet", "$", " GROUP BY ALL"),
     "a limit": ("csv", "$", " LIMIT 10"),
     "a sample": ("parquet", "$", " USING SAMPLE 10%"),
-    "other rows' values": (
-        "parquet",
-        'TRY_CAST("amount" AS DOUBLE)',
-        'TRY_CAST(max("amount") OVER () AS DOUBLE)',
-    ),
+    "other rows' values": ("parquet", 'TRY_CAST("amount" AS DOUBLE)', 'TRY_CAST(max("amount") OVER () AS DOUBLE)'),
     "an aggregate": ("parquet", 'TRY_CAST("day" AS DATE)', 'TRY_CAST(max("day") AS DATE)'),
     "a number of its own": ("parquet", 'TRY_CAST("day" AS DATE)', "TRY_CAST(random() AS DATE)"),
     "another query": ("parquet", 'TRY_CAST("day" AS DATE)', "TRY_CAST((SELECT 1) AS DATE)"),

@@ -128,9 +128,7 @@ def calibrate(
             )
 
 
-def _promises(
-    epsilon: Real | None, delta: Real, targets: Iterable[tuple[Real, Real]] | None
-) -> list[Approximate]:
+def _promises(epsilon: Real | None, delta: Real, targets: Iterable[tuple[Real, Real]] | None) -> list[Approximate]:
     if (epsilon is None) == (targets is None):
         raise InvalidParameter(
             "epsilon must be given, or targets with a pair (ε, δ) for each promise, and not both.",
@@ -367,9 +365,7 @@ def search_real(search: Search, tolerance: float) -> Fraction | None:
         miss, hit = search.miss, search.hit
         if hit is not None and hit.s <= low:
             return hit.x if search.increasing and search.most is not None else None
-        if hit is not None and (
-            _is_near(search, hit, tolerance) or (miss is not None and hit.s - miss.s <= tolerance)
-        ):
+        if hit is not None and (_is_near(search, hit, tolerance) or (miss is not None and hit.s - miss.s <= tolerance)):
             return hit.x
         if miss is not None and hit is None and miss.s >= high - _EDGE:
             return None

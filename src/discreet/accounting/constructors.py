@@ -121,9 +121,7 @@ def randomized_response(epsilon: Real, categories: int = 2) -> PrivacyLoss:
     >>> round((randomized_response(0.5, categories=4) * 20).epsilon(delta=1e-6), 2)
     8.07
     """
-    return _one(
-        RandomizedResponseEvent(_at_least_zero("epsilon", epsilon), count("categories", categories, least=2))
-    )
+    return _one(RandomizedResponseEvent(_at_least_zero("epsilon", epsilon), count("categories", categories, least=2)))
 
 
 def exponential(epsilon: Real) -> PrivacyLoss:
@@ -181,9 +179,7 @@ def permute_and_flip(epsilon: Real) -> PrivacyLoss:
     return _one(LaplaceEvent(_at_least_zero("epsilon", epsilon)))
 
 
-def from_pmfs(
-    p: Sequence[Real], q: Sequence[Real], *, relation: str | Relation = Relation.ADD_REMOVE
-) -> PrivacyLoss:
+def from_pmfs(p: Sequence[Real], q: Sequence[Real], *, relation: str | Relation = Relation.ADD_REMOVE) -> PrivacyLoss:
     """Return the loss of a use whose outputs have masses p on a data set with a unit, and q on the one without it.
 
     Each sums to 1 exactly: write thirds as '1/3'. With `relation="replace"` they are the laws of two units, of
@@ -253,9 +249,7 @@ def random_allocation(noise_multiplier: Real, steps: int) -> PrivacyLoss:
     """
     from discreet.privacy.allocation import AllocationEvent
 
-    return _one(
-        AllocationEvent(1 / positive("noise_multiplier", noise_multiplier) ** 2, count("steps", steps))
-    )
+    return _one(AllocationEvent(1 / positive("noise_multiplier", noise_multiplier) ** 2, count("steps", steps)))
 
 
 def _one(event: Event) -> PrivacyLoss:

@@ -12,18 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, singledispatch
 
-from discreet.accounting.decimals import (
-    EXACT,
-    SLACK,
-    coarse,
-    decimal,
-    exp,
-    exp_above,
-    log,
-    log_above,
-    short,
-    softplus,
-)
+from discreet.accounting.decimals import EXACT, SLACK, coarse, decimal, exp, exp_above, log, log_above, short, softplus
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
 from discreet.privacy.event import (
     ApproximateEvent,

@@ -36,12 +36,7 @@ _PARTS = 10**60
 
 ORDERS = tuple(
     Fraction(x)
-    for x in (
-        "5/4",
-        "3/2",
-        "7/4",
-        *map(str, (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256)),
-    )
+    for x in ("5/4", "3/2", "7/4", *map(str, (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256)))
 )
 """The orders of the renyi-curve filter, in the order in which ledgers store them."""
 
@@ -202,9 +197,7 @@ class ZCDPFilter(Filter):
     def loss(self, spent: Tally) -> PrivacyLoss:
         rho, failure = spent
         events = [ZCDPEvent(rho)] if rho else []
-        return PrivacyLoss(
-            Composed([*events, *([ApproximateEvent(Fraction(0), failure)] if failure else [])])
-        )
+        return PrivacyLoss(Composed([*events, *([ApproximateEvent(Fraction(0), failure)] if failure else [])]))
 
     def remaining(self, spent: Tally) -> Budget:
         """ε by converting the ρ that is left at δ/2, and the δ not used up (half is for converting)."""
@@ -326,9 +319,7 @@ class CurveFilter(Filter):
 
     def __post_init__(self) -> None:
         if len(self.curve) != len(ORDERS) or min(self.curve) < 0:
-            raise InvalidParameter(
-                f"a curve has one divergence for each of {len(ORDERS)} orders, none below 0."
-            )
+            raise InvalidParameter(f"a curve has one divergence for each of {len(ORDERS)} orders, none below 0.")
         if (found := self._convert(self.curve)) > self.budget.epsilon:
             raise InvalidParameter(
                 f"the curve stands for ε = {decimal(found)} at half of the budget's δ, which is above the budget's "
@@ -348,9 +339,7 @@ class CurveFilter(Filter):
         """As uses with these divergences: the best order answers at each δ."""
         *divergences, failure = spent
         events: list[Event] = [RenyiEvent(ORDERS, tuple(divergences))] if any(divergences) else []
-        return PrivacyLoss(
-            Composed([*events, *([ApproximateEvent(Fraction(0), failure)] if failure else [])])
-        )
+        return PrivacyLoss(Composed([*events, *([ApproximateEvent(Fraction(0), failure)] if failure else [])]))
 
     def remaining(self, spent: Tally) -> Budget:
         """ε by converting what is left at the best order and δ/2, and the δ not used up (half is for converting)."""

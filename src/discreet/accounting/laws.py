@@ -12,14 +12,7 @@ import numpy as np
 from discreet.accounting.engines.sampled_gaussian import SampledGaussianLaw
 from discreet.accounting.sums import total
 from discreet.privacy.discrete_events import RandomizedResponseEvent
-from discreet.privacy.event import (
-    ApproximateEvent,
-    Composed,
-    DiscreteLaplaceEvent,
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-)
+from discreet.privacy.event import ApproximateEvent, Composed, DiscreteLaplaceEvent, Event, GaussianEvent, LaplaceEvent
 from discreet.privacy.exact import above, below
 from discreet.privacy.law import Floats, GaussianLaw, LaplaceLaw, Law, SumLaw, TimesLaw, TwoPointLaw
 from discreet.privacy.sampling import PoissonEvent

@@ -359,10 +359,7 @@ class PrivacyLoss:
     def _in_words(self) -> str:
         apart = f", δ = {decimal(self.failure)}" if self.failure else ""
         several = f"the largest of {len(self._choices)}: " if len(self._choices) > 1 else ""
-        simple, whom = (
-            self.pure_apart,
-            "" if self.relation is None else f", for {self.relation.value} neighbours",
-        )
+        simple, whom = (self.pure_apart, "" if self.relation is None else f", for {self.relation.value} neighbours")
         if simple is not None:
             return f"{several}ε = {decimal(simple)}{apart or ' (pure)'}{whom}"
         if self.mu_squared is not None:
@@ -453,9 +450,7 @@ class PrivacyLoss:
 
 
 _new = object.__new__
-_set_uses, _set_by_use, _set_units = (
-    PrivacyLoss.__dict__[name].__set__ for name in ("uses", "by_use", "units")
-)
+_set_uses, _set_by_use, _set_units = (PrivacyLoss.__dict__[name].__set__ for name in ("uses", "by_use", "units"))
 
 
 def made(uses: Composed | Alternatives, by_use: bool, units: int) -> PrivacyLoss:

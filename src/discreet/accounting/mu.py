@@ -12,14 +12,7 @@ from fractions import Fraction
 from discreet.accounting.bounds import Loss
 from discreet.errors import InvalidParameter
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
-from discreet.privacy.event import (
-    Composed,
-    DiscreteGaussianEvent,
-    DiscreteLaplaceEvent,
-    Event,
-    LaplaceEvent,
-    ZCDPEvent,
-)
+from discreet.privacy.event import Composed, DiscreteGaussianEvent, DiscreteLaplaceEvent, Event, LaplaceEvent, ZCDPEvent
 from discreet.privacy.exact import above
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.sampling import PoissonEvent

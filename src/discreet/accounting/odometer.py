@@ -112,10 +112,7 @@ def _crossing(divergences: np.ndarray[tuple[int], np.dtype[np.float64]], log_inv
     finite = np.isfinite(divergences)
     if not finite.any():
         return math.inf
-    low, high = (
-        0.0,
-        float(np.min(divergences[finite] + (wanted - _WEIGHT[finite]) / _POWER[finite])) * (1 + 1e-9),
-    )
+    low, high = (0.0, float(np.min(divergences[finite] + (wanted - _WEIGHT[finite]) / _POWER[finite])) * (1 + 1e-9))
     while not reaches(high):
         low, high = high, high * (1 + 1e-6) + 1e-12
     for _ in range(60):

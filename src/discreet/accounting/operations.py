@@ -28,8 +28,7 @@ def one_use(events: Composed, hint: str) -> Event | None:
         return events.parts[0][0]
     uses = sum(n for _, n in events)
     raise InvalidParameter(
-        f"this loss has {uses} uses, and a sample is taken for one.",
-        hint=f"sample each use and then compose: {hint}",
+        f"this loss has {uses} uses, and a sample is taken for one.", hint=f"sample each use and then compose: {hint}"
     )
 
 

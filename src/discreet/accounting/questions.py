@@ -158,12 +158,8 @@ def _divergences(event: Event, n: int, alpha: Fraction) -> tuple[Fraction, Fract
     bounds = (renyi_upper(event, alpha), event.pure, None if event.rho is None else alpha * event.rho)
     known = [bound * n for bound in bounds if bound is not None]
     both = laws(Composed([(event, n)]))
-    finite = isinstance(
-        event.pair().law(), AtomsLaw
-    )  # leaves out tiny masses, which are not tiny at every order
-    found = (
-        [known, known] if both is None or finite else [[*known, *_divergence(law, n, alpha)] for law in both]
-    )
+    finite = isinstance(event.pair().law(), AtomsLaw)  # leaves out tiny masses, which are not tiny at every order
+    found = [known, known] if both is None or finite else [[*known, *_divergence(law, n, alpha)] for law in both]
     if not all(found):
         raise InvalidParameter(
             f"this loss has no known Rényi divergence: a use of {type(event).__name__} has none.",

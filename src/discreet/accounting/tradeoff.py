@@ -150,15 +150,10 @@ class _Curve:
 
         def missed(epsilon: float) -> float:
             delta = self.delta(float(epsilon))
-            return -(
-                1 - delta - math.exp(epsilon) * level if steep else math.exp(-epsilon) * (1 - delta - level)
-            )
+            return -(1 - delta - math.exp(epsilon) * level if steep else math.exp(-epsilon) * (1 - delta - level))
 
         optimize.minimize_scalar(
-            missed,
-            bounds=(0.0, self.top),
-            method="bounded",
-            options={"xatol": self.top * 1e-4, "maxiter": _ROUNDS},
+            missed, bounds=(0.0, self.top), method="bounded", options={"xatol": self.top * 1e-4, "maxiter": _ROUNDS}
         )
 
     def lines(self, levels: Curve) -> Curve:

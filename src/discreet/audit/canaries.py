@@ -164,9 +164,7 @@ def one_run(
         right = int(inside[order[:k_in]].sum()) + int((~inside[order[m - k_out :]]).sum())
         p = p_value(m, k_in + k_out, right, points)
         rows.append(
-            Guesses(
-                k_in, k_out, right, p, epsilon_lower(m, k_in + k_out, right, claim.delta, error / len(tries))
-            )
+            Guesses(k_in, k_out, right, p, epsilon_lower(m, k_in + k_out, right, claim.delta, error / len(tries)))
         )
     p = min(1.0, len(tries) * min(row.p_value for row in rows))
     best = min(rows, key=lambda row: (row.p_value, -row.epsilon_lower))
@@ -283,21 +281,13 @@ def _tries(guesses: Any, m: int) -> tuple[tuple[int, int], ...]:
         return ladder(m)
     hint = "guesses=(50, 50), or several such pairs: all are fixed before the run"
     try:
-        listed = (
-            [guesses] if len(guesses) == 2 and not any(hasattr(k, "__len__") for k in guesses) else guesses
-        )
-        pairs = [
-            (count("guesses", k_in, least=0), count("guesses", k_out, least=0)) for k_in, k_out in listed
-        ]
+        listed = [guesses] if len(guesses) == 2 and not any(hasattr(k, "__len__") for k in guesses) else guesses
+        pairs = [(count("guesses", k_in, least=0), count("guesses", k_out, least=0)) for k_in, k_out in listed]
     except (TypeError, ValueError) as e:
-        raise InvalidParameter(
-            "guesses must be (in, out) in whole numbers, or a list of such pairs.", hint=hint
-        ) from e
+        raise InvalidParameter("guesses must be (in, out) in whole numbers, or a list of such pairs.", hint=hint) from e
     for k_in, k_out in pairs:
         if not 1 <= k_in + k_out <= m:
-            raise InvalidParameter(
-                f"guesses must be 1 to {m}, one a canary at most, not {k_in + k_out}.", hint=hint
-            )
+            raise InvalidParameter(f"guesses must be 1 to {m}, one a canary at most, not {k_in + k_out}.", hint=hint)
     if not pairs:
         raise InvalidParameter("guesses are empty.", hint=hint)
     return tuple(dict.fromkeys(pairs))
@@ -363,17 +353,13 @@ class Coins:
     combine: Callable[[Any, list[Any]], Any] | None
 
     @classmethod
-    def of(
-        cls, canaries: Any, relation: Relation, data: Any, combine: Callable[[Any, list[Any]], Any] | None
-    ) -> Coins:
+    def of(cls, canaries: Any, relation: Relation, data: Any, combine: Callable[[Any, list[Any]], Any] | None) -> Coins:
         """Return the canaries as records.
 
         Raises:
             InvalidParameter: there are none, they have no length, or twins that are no pairs.
         """
-        if isinstance(canaries, str | bytes | Mapping) or hasattr(
-            canaries, "columns"
-        ):  # their items are no records
+        if isinstance(canaries, str | bytes | Mapping) or hasattr(canaries, "columns"):  # their items are no records
             raise InvalidParameter(f"canaries must be records, not {type(canaries).__name__}.", hint=_HINT)
         columns = _columns(canaries) or (_columns(data) if relation is Relation.ADD_REMOVE else 0)
         if _columns(canaries):
@@ -388,15 +374,12 @@ class Coins:
                     f"canaries must be records, not {type(canaries).__name__}.", hint=_HINT
                 ) from None
         if not records:
-            raise InvalidParameter(
-                "canaries are empty: nothing can be guessed.", hint="give 100 to 10,000 records"
-            )
+            raise InvalidParameter("canaries are empty: nothing can be guessed.", hint="give 100 to 10,000 records")
         if relation is Relation.ADD_REMOVE:
             return cls(records, (), data, columns, combine)
         if not all(isinstance(pair, Sequence | np.ndarray) and len(pair) == 2 for pair in records):
             raise InvalidParameter(
-                'canaries must be pairs of twins for relation="replace".',
-                hint="canaries=list(zip(these, those))",
+                'canaries must be pairs of twins for relation="replace".', hint="canaries=list(zip(these, those))"
             )
         first, second = tuple(pair[0] for pair in records), tuple(pair[1] for pair in records)
         return cls(first, second, data, _columns(data), combine)
@@ -420,8 +403,7 @@ class Coins:
             return self._joined(chosen)
         except (TypeError, ValueError) as e:
             raise InvalidParameter(
-                f"the canaries and the data do not fit together: {e}",
-                hint="give combine=lambda data, chosen: …",
+                f"the canaries and the data do not fit together: {e}", hint="give combine=lambda data, chosen: …"
             ) from e
 
     def _joined(self, chosen: list[Any]) -> Any:
@@ -449,8 +431,7 @@ def trained(train: Callable[[Any], object], records: Any) -> object:
         return train(records)
     except Exception as e:
         raise InvalidParameter(
-            f"train raised {type(e).__name__}: {e}",
-            hint="it is called with the data and some of the canaries",
+            f"train raised {type(e).__name__}: {e}", hint="it is called with the data and some of the canaries"
         ) from e
 
 
@@ -476,8 +457,7 @@ def _scores(model: object, canaries: Sequence[Any], score: Callable[[Any, Any], 
             found[i] = float(np.asarray(score(model, canary)).item())
         except Exception as e:
             raise InvalidParameter(
-                f"score raised {type(e).__name__} at canary {i}: {e}",
-                hint="score(model, canary) is one number",
+                f"score raised {type(e).__name__} at canary {i}: {e}", hint="score(model, canary) is one number"
             ) from e
     if bool(np.isnan(found).any()):
         raise InvalidParameter(
@@ -493,7 +473,5 @@ def _stacked(data: Any, chosen: list[Any], like: Any) -> NDArray[Any]:
 
 
 def _columns(records: Any) -> int:
-    parallel = (
-        isinstance(records, tuple) and len(records) > 1 and all(isinstance(c, np.ndarray) for c in records)
-    )
+    parallel = isinstance(records, tuple) and len(records) > 1 and all(isinstance(c, np.ndarray) for c in records)
     return len(records) if parallel else 0

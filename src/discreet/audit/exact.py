@@ -87,9 +87,7 @@ class Finite(ComparedTable):
     claim: Claim | None
     points: tuple[tuple[Fraction, Fraction], ...]
 
-    def group(
-        self, k: int, claimed: Budget | Approximate | PrivacyLoss | Claim | Real | None = None
-    ) -> Finite:
+    def group(self, k: int, claimed: Budget | Approximate | PrivacyLoss | Claim | Real | None = None) -> Finite:
         """Return the privacy of inputs that are at most k steps of neighbours apart: that of groups of k units."""
         pairs = within(self.edges, len(self.inputs), k)
         claim = None if claimed is None else Claim.of(claimed)
@@ -118,9 +116,7 @@ class Finite(ComparedTable):
 
     def __str__(self) -> str:
         exactly = f", within rounding of {decimal(self.table.rounding)}" if self.table.rounding else ", exact"
-        size = (
-            f"{len(self.inputs)} inputs × {len(self.outputs)} outputs, {len(self.pairs)} pairs of neighbours"
-        )
+        size = f"{len(self.inputs)} inputs × {len(self.outputs)} outputs, {len(self.pairs)} pairs of neighbours"
         lines = [f"Finite mechanism: {size}{exactly}", self._pure_words()]
         witness = self.witness
         if witness is not None:
@@ -230,8 +226,7 @@ def _body(answer: Finite) -> str:
     for e, d in answer.points:
         claimed[e] = min(d, claimed.get(e, d))
     rows: list[list[str | None]] = [
-        [decimal(e), number(answer.delta(e)), decimal(claimed[e]) if e in claimed else "–"]
-        for e in _epsilons(answer)
+        [decimal(e), number(answer.delta(e)), decimal(claimed[e]) if e in claimed else "–"] for e in _epsilons(answer)
     ]
     parts += ["<h2>δ at ε</h2>", render_html(["ε", "δ", "claimed δ"], rows)]
     if len(answer.inputs) * len(answer.outputs) <= _CELLS:
@@ -255,10 +250,7 @@ def _rows(answer: Finite) -> list[tuple[str, str]]:
     return [
         ("claimed", "nothing" if answer.claim is None else answer.claim.text),
         ("found", found),
-        (
-            "error",
-            "none: the numbers are exact" if not rounding else f"within rounding of {decimal(rounding)}",
-        ),
+        ("error", "none: the numbers are exact" if not rounding else f"within rounding of {decimal(rounding)}"),
         ("work", f"{size}, {len(answer.pairs)} pairs of neighbours"),
     ]
 

@@ -84,9 +84,7 @@ def game(
     claim = _door(claimed, priors, error)
     samplers = (Sampler(mechanism, x), Sampler(mechanism, x_neighbour))
     n = _half(samples, samplers)
-    bob = Guesser.learned(
-        samplers[0].draw(n), samplers[1].draw(n), float(pi), 0.0 if claim is None else claim.delta
-    )
+    bob = Guesser.learned(samplers[0].draw(n), samplers[1].draw(n), float(pi), 0.0 if claim is None else claim.delta)
     fresh = [bob.encoder.encode(s.draw(n)) for s in samplers]
     scores = [scored(bob.score, f) for f in fresh]
     each = error / 4  # success, the two rates, the clearest output, the band
@@ -186,14 +184,8 @@ def attributes(
     started = time.perf_counter()
     inputs = list(worlds)
     if len(inputs) < 2:
-        raise InvalidParameter(
-            f"worlds must be at least two, not {len(inputs)}.", hint="attributes(m, [a, b, c])"
-        )
-    chances = (
-        (Fraction(1, len(inputs)),) * len(inputs)
-        if priors is None
-        else tuple(exact("priors", p) for p in priors)
-    )
+        raise InvalidParameter(f"worlds must be at least two, not {len(inputs)}.", hint="attributes(m, [a, b, c])")
+    chances = (Fraction(1, len(inputs)),) * len(inputs) if priors is None else tuple(exact("priors", p) for p in priors)
     if len(chances) != len(inputs):
         raise InvalidParameter(f"there are {len(inputs)} worlds and {len(chances)} priors.")
     claim = _door(claimed, chances, error)
@@ -230,8 +222,7 @@ def attributes(
 def _door(claimed: Promise | None, priors: Sequence[Fraction], error: float) -> Claim | None:
     if not all(0 < p < 1 for p in priors) or sum(priors) != 1:
         raise InvalidParameter(
-            "priors must lie strictly between 0 and 1 and sum to 1.",
-            hint="exact fractions do: Fraction(1, 3)",
+            "priors must lie strictly between 0 and 1 and sum to 1.", hint="exact fractions do: Fraction(1, 3)"
         )
     if not 0 < error < 1:
         raise InvalidParameter(f"error must lie strictly between 0 and 1, not {error}.", hint="error=1e-3")
@@ -343,10 +334,7 @@ class Chooser:
     def guesses(self, batch: Batch) -> NDArray[np.intp]:
         """Return the world that each output speaks for."""
         outputs = self.encoder.encode(batch)
-        odds = [
-            told[np.searchsorted(edges, scored(score, outputs), "right")]
-            for score, edges, told in self.weights
-        ]
+        odds = [told[np.searchsorted(edges, scored(score, outputs), "right")] for score, edges, told in self.weights]
         return np.asarray(np.argmax(np.stack(odds), axis=0), dtype=np.intp)
 
 
@@ -407,9 +395,7 @@ def _edges(p: Floats, q: Floats) -> Floats:
     values = np.unique(np.concatenate([p, q]))
     if len(values) <= _BINS:
         return values[1:]
-    return np.unique(
-        np.quantile(np.concatenate([p, q]), np.linspace(0, 1, _BINS + 1)[1:-1], method="nearest")
-    )
+    return np.unique(np.quantile(np.concatenate([p, q]), np.linspace(0, 1, _BINS + 1)[1:-1], method="nearest"))
 
 
 def _log_odds(p: Floats, q: Floats, edges: Floats, prior: float) -> Floats:

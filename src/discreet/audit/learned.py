@@ -196,9 +196,7 @@ class Learned:
 
     def happens(self, event: ScoreEvent) -> EventPredicate:
         """Return an event as a function of outputs."""
-        return EventPredicate(
-            self.encoder, self.scores[event.score], self.cuts[event.score].at, event.cut, event.other
-        )
+        return EventPredicate(self.encoder, self.scores[event.score], self.cuts[event.score].at, event.cut, event.other)
 
     def tried(self, delta: float) -> tuple[Tried, ...]:
         """Return the scores, and what ε each showed, best first."""

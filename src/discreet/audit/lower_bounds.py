@@ -27,9 +27,7 @@ _PART = 0.9
 """The part of the error of the first wealth; the rest is for those that follow a change in the way of drawing."""
 
 
-def lower_bound(
-    mechanism: Callable[..., object], audit: Audit, *, samples: int, error: float = 0.05
-) -> float:
+def lower_bound(mechanism: Callable[..., object], audit: Audit, *, samples: int, error: float = 0.05) -> float:
     """Return a lower bound on ε at the claimed δ from the event that an audit found, on fresh samples.
 
     An audit spends its samples on many events. This one knows what to look for: it only ranks outputs by the witness's

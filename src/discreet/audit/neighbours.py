@@ -56,8 +56,7 @@ class Vectors:
             raise InvalidParameter(f"length must be at least 1, not {self.length}.", hint="Vectors(5)")
         if self.change not in ("each", "one", "sum"):
             raise InvalidParameter(
-                f"change must be 'each', 'one' or 'sum', not {self.change!r}.",
-                hint="Vectors(5, change='each')",
+                f"change must be 'each', 'one' or 'sum', not {self.change!r}.", hint="Vectors(5, change='each')"
             )
         if not 0 < self.size <= self.high - self.low:
             raise InvalidParameter(
@@ -97,9 +96,7 @@ class Vectors:
                 case 4:
                     base[[i, j]], step[[i, j]] = base[[j, i]], step[[j, i]]
                 case 5:
-                    base = 0.5 * (self.low + self.high) + rng.choice([0.5, 2.0]) * (
-                        base - 0.5 * (self.low + self.high)
-                    )
+                    base = 0.5 * (self.low + self.high) + rng.choice([0.5, 2.0]) * (base - 0.5 * (self.low + self.high))
                 case _:
                     step = self._changed(step, span, rng)
         return self._pair(base, step)
@@ -157,9 +154,7 @@ class Vectors:
         half = np.where(np.arange(self.length) < self.length // 2, 0.0, self.size)
         return self._pair(middle + half, self.size - 2 * half)
 
-    def _changed(
-        self, step: NDArray[np.float64], span: slice, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def _changed(self, step: NDArray[np.float64], span: slice, rng: np.random.Generator) -> NDArray[np.float64]:
         if self.change == "each":
             new = step.copy()
             new[span] = self.size * rng.choice([-1.0, 0.0, 1.0])
@@ -255,9 +250,7 @@ class Datasets:
 
     def __post_init__(self) -> None:
         if not self.values or self.most < 1:
-            raise InvalidParameter(
-                "Datasets needs at least one value, and most ≥ 1.", hint="Datasets((0, 1), most=3)"
-            )
+            raise InvalidParameter("Datasets needs at least one value, and most ≥ 1.", hint="Datasets((0, 1), most=3)")
         if self.relation not in ("add-remove", "replace"):
             raise InvalidParameter(
                 f"relation must be 'add-remove' or 'replace', not {self.relation!r}.",
@@ -353,8 +346,7 @@ def read_inputs(inputs: Any) -> Inputs:
         given = tuple((x, y) for x, y in inputs)
     except (TypeError, ValueError):
         raise InvalidParameter(
-            f"inputs must be Vectors, Datasets, Numbers or pairs of neighbours, not {type(inputs).__name__}.",
-            hint=hint,
+            f"inputs must be Vectors, Datasets, Numbers or pairs of neighbours, not {type(inputs).__name__}.", hint=hint
         ) from None
     if not given:
         raise InvalidParameter("inputs has no pair of neighbours.", hint=hint)

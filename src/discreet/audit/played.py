@@ -14,17 +14,7 @@ from discreet.audit.claim import Claim
 from discreet.audit.finding import VIOLATED, Chance, Tradeoff
 from discreet.audit.guesses import promises
 from discreet.audit.places import Floats
-from discreet.audit.reports import (
-    chance_words,
-    document,
-    facts,
-    fields_of,
-    head,
-    notes,
-    number,
-    picture,
-    text,
-)
+from discreet.audit.reports import chance_words, document, facts, fields_of, head, notes, number, picture, text
 from discreet.privacy.guarantee import decimal
 from discreet.table import render_html, visible
 
@@ -133,11 +123,7 @@ class Game:
             f"Without the output he would be right in {_percent(float(max(self.priors)))}.",
         ]
         for row in self.rows[1:]:
-            what = (
-                f"Odds after the clearest output, {self.clearest}"
-                if row.what == "odds"
-                else row.what.capitalize()
-            )
+            what = f"Odds after the clearest output, {self.clearest}" if row.what == "odds" else row.what.capitalize()
             limit = "" if row.allowed is None else f"; allowed: at most {row.allowed:.4g}"
             lines.append(f"{what}: {row.found:.4g} ({row.low:.4g} to {row.high:.4g}){limit}.")
         if self.claim is not None:
@@ -152,10 +138,7 @@ class Game:
         return document(self.name, _body(self))
 
     def _choices(self) -> str:
-        named = [
-            f"{world} with chance {decimal(prior)}"
-            for world, prior in zip(self.worlds, self.priors, strict=True)
-        ]
+        named = [f"{world} with chance {decimal(prior)}" for world, prior in zip(self.worlds, self.priors, strict=True)]
         return ", ".join(named[:-1]) + f" or {named[-1]}"
 
     def to_json(self) -> dict[str, Any]:
@@ -173,9 +156,7 @@ def _span(row: GameMeasure) -> str:
 
 def _body(game: Game) -> str:
     """Return a page's verdict, what Bob reached beside what is allowed, his errors, each world, notes."""
-    reached = render_html(
-        ["Bob's …", "found", "at least", "at most", "allowed"], [_measure(row) for row in game.rows]
-    )
+    reached = render_html(["Bob's …", "found", "at least", "at most", "allowed"], [_measure(row) for row in game.rows])
     parts = [head(game.name, game.verdict), facts(_rows(game)), "<h2>What Bob reached</h2>", reached]
     if game.clearest:
         parts.append(f"<p>The clearest output: {text(game.clearest)}.</p>")

@@ -53,11 +53,7 @@ def document(title: str, *parts: str) -> str:
 
 def head(name: str, verdict: str | None, why: str = "") -> str:
     """Return the name, and the verdict where there is one, with what refutes the claim."""
-    mark = (
-        ""
-        if verdict is None
-        else f'<p><span class="verdict {text(verdict)}">{text(verdict + why)}</span></p>'
-    )
+    mark = "" if verdict is None else f'<p><span class="verdict {text(verdict)}">{text(verdict + why)}</span></p>'
     return f"<h1>{text(name)}</h1>{mark}"
 
 
@@ -68,9 +64,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> str:
 
 def notes(words: Sequence[str]) -> str:
     """Return what a reader should know, as a list under its own heading; nothing where there is nothing."""
-    return "".join(
-        ["<h2>Notes</h2><ul>", *(f"<li>{text(note)}</li>" for note in words), "</ul>"] if words else []
-    )
+    return "".join(["<h2>Notes</h2><ul>", *(f"<li>{text(note)}</li>" for note in words), "</ul>"] if words else [])
 
 
 def picture(tradeoff: Tradeoff, caption: str, errors: tuple[str, str] = ERRORS) -> str:
@@ -184,9 +178,7 @@ def plain(value: object) -> Any:
 
 def plain_fields(result: Any, *without: str) -> dict[str, Any]:
     """Return the fields that count in comparisons, in JSON's own types."""
-    return {
-        f.name: plain(getattr(result, f.name)) for f in fields(result) if f.compare and f.name not in without
-    }
+    return {f.name: plain(getattr(result, f.name)) for f in fields(result) if f.compare and f.name not in without}
 
 
 def lines_of(rows: Iterable[tuple[str, str]]) -> list[str]:

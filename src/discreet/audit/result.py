@@ -133,10 +133,7 @@ class Audit:
                 parts.append(f"<p>and {len(self.tried) - _SHOWN_ON_PAGE} more.</p>")
         if self.probes:
             probes: list[list[str | None]] = [[p.name, p.verdict, p.words] for p in self.probes]
-            parts += [
-                "<h2>Probes</h2>",
-                render_html(["probe", "verdict", "what was seen"], probes, align=["left"] * 3),
-            ]
+            parts += ["<h2>Probes</h2>", render_html(["probe", "verdict", "what was seen"], probes, align=["left"] * 3)]
         return document(self.name, *parts, notes(self.notes))
 
     def _why(self) -> str:
@@ -184,12 +181,7 @@ def _power_words(power: Power) -> list[tuple[str, str]]:
     (epsilon, delta), least = power.claimed, (power.epsilon, power.delta)
     seen = [f"ε = {number(least[0])} at δ = {number(delta)}"] if least[0] < math.inf else []
     seen += [f"δ = {number(least[1])} at ε = {number(epsilon)}"] if least[1] < math.inf else []
-    rows = [
-        (
-            "power",
-            f"{' or '.join(seen) or 'nothing, with so few samples,'} would have been found in most runs",
-        )
-    ]
+    rows = [("power", f"{' or '.join(seen) or 'nothing, with so few samples,'} would have been found in most runs")]
     for one in power.unseen:
         larger = (
             f"a δ of {number(one.delta)} instead of {number(delta)}"
@@ -204,10 +196,7 @@ def _power_words(power: Power) -> list[tuple[str, str]]:
 def _witness_html(witness: Witness) -> str:
     rows = "".join(
         f"<dt>under {name}</dt><dd><code>{text(shown(x))}</code>: {text(chance_words(chance))}</dd>"
-        for name, x, chance in (
-            ("x", witness.x, witness.under_x),
-            ("x′", witness.x_neighbour, witness.under_neighbour),
-        )
+        for name, x, chance in (("x", witness.x, witness.under_x), ("x′", witness.x_neighbour, witness.under_neighbour))
     )
     alone = f"<p>These two alone show ε ≥ {number(witness.epsilon)}.</p>" if witness.epsilon > 0 else ""
     return f"<p>Event: {text(witness.event)}.</p><dl>{rows}</dl>{alone}"

@@ -43,16 +43,9 @@ _CANDIDATES = 60  # pairs to begin with
 _FILLED = 40  # where fewer are listed, others are made from them
 _ENUMERATED = 3000  # pairs that are listed at all
 _ROUNDS = ((20, 10, 3), (10, 4, 3), (6, 0, 3))  # kept, new ones made from them, how many times the samples
-_MORE = (
-    (20, 8, 4),
-    (10, 2, 5),
-    (5, 0, 3),
-    (3, 0, 4),
-)  # the same where all samples are used for the best bounds
+_MORE = ((20, 8, 4), (10, 2, 5), (5, 0, 3), (3, 0, 4))  # the same where all samples are used for the best bounds
 _FIRST = (200, 2000)  # samples of each neighbour in the first round: a share of all, within these
-_FIRST_OF_MORE = (
-    10_000  # the most of these where all samples are used: near the truth, pairs differ by little
-)
+_FIRST_OF_MORE = 10_000  # the most of these where all samples are used: near the truth, pairs differ by little
 _SHARE = 400
 _BEGUN = (25_000, 250_000)
 """Outputs of each neighbour with which a test begins in a race: of a mechanism called for each, of one with an `n`."""
@@ -66,17 +59,11 @@ _HOPE = 2.0  # standard deviations by which a candidate may be better than it lo
 _SURE = 6.0  # standard deviations after which a candidate is tested at once
 _LIKELY = 4.0  # standard deviations from which on the largest excess goes first
 _SEARCHING = 0.35  # share of a limit on time
-_LOOKED_AT, _LOOKING = (
-    8,
-    0.05,
-)  # pairs whose outputs tell whether there are real numbers, and the share of that
+_LOOKED_AT, _LOOKING = (8, 0.05)  # pairs whose outputs tell whether there are real numbers, and the share of that
 
 _BEGINNING = 0.25  # of the time, in which all begin
 _CLEAR = 3.0  # standard deviations beyond the claim with which a test goes on at once
-_HOPEFUL = (
-    1.0,
-    1.5,
-)  # the same with which the best one goes on when all have begun, and with which the others do
+_HOPEFUL = (1.0, 1.5)  # the same with which the best one goes on when all have begun, and with which the others do
 
 
 @dataclass(slots=True, eq=False)
@@ -208,14 +195,7 @@ def _tested(
         left, effort = search.left(end), 1 if i == 0 else 0
         seconds = None if left is None else left / (len(best) - i)
         tests.append(
-            test(
-                i,
-                part * error,
-                max(1, int(share * samples)),
-                seconds=seconds,
-                until=search.until,
-                effort=effort,
-            )
+            test(i, part * error, max(1, int(share * samples)), seconds=seconds, until=search.until, effort=effort)
         )
         tests[-1][1].run()
     return tests
@@ -240,13 +220,9 @@ class _Search:
         self.seen: set[str] = set()
         self.tried: list[_Candidate] = []
         pairs = list(itertools.islice(source.pairs(), _ENUMERATED))
-        self.candidates = [
-            c for pair in _spread(pairs, _CANDIDATES) if (c := self._candidate(pair)) is not None
-        ]
+        self.candidates = [c for pair in _spread(pairs, _CANDIDATES) if (c := self._candidate(pair)) is not None]
         if not self.candidates:
-            raise InvalidParameter(
-                "inputs has no two different neighbours.", hint="Vectors(5), or [(x, x_neighbour)]"
-            )
+            raise InvalidParameter("inputs has no two different neighbours.", hint="Vectors(5), or [(x, x_neighbour)]")
         # Worlds that are larger than those that were listed: some steps away from them.
         for i in range(max(_FILLED - len(self.candidates), 0)):
             made = self._mutant(self.candidates[i % len(self.candidates)], steps=1 + i % 4)
@@ -291,9 +267,7 @@ class _Search:
             if self._found(best) or time.monotonic() > self.deadline:
                 break
             size = min(size * times, max(samples // 8, size))
-            made = [
-                m for i in range(new) if (m := self._mutant(best[i % min(_SEEDS, len(best))])) is not None
-            ]
+            made = [m for i in range(new) if (m := self._mutant(best[i % min(_SEEDS, len(best))])) is not None]
             best = self._round([*best[: max(kept, keep)], *made], size)
         else:
             if self.until == "end":
@@ -541,14 +515,7 @@ def assert_private(
     from discreet.audit.sequential import distinguish
 
     audit = distinguish(
-        mechanism,
-        x,
-        x_neighbour,
-        Budget(epsilon, delta),
-        samples=samples,
-        seconds=seconds,
-        error=error,
-        floats=floats,
+        mechanism, x, x_neighbour, Budget(epsilon, delta), samples=samples, seconds=seconds, error=error, floats=floats
     )
     if audit.violated:
         raise AssertionError(str(audit))

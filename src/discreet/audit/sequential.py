@@ -96,9 +96,7 @@ def distinguish(
         if duel.refuted and until == "refuted":
             break
     shown = clearest_of(duels)
-    found = (
-        float_probes(mechanism, (x, x_neighbour), claim, shown, first) if probes and floats == "keep" else ()
-    )
+    found = float_probes(mechanism, (x, x_neighbour), claim, shown, first) if probes and floats == "keep" else ()
     name = name or called(mechanism, type(mechanism).__name__)
     notes = [*(f"x: {note}" for note in first.notes), *(f"x_neighbour: {note}" for note in second.notes)]
     refuse_untested(name, (first, second), duels)
@@ -127,9 +125,7 @@ def parts_of(samplers: Sequence[Sampler], floats: Bits) -> Parts:
     return ((True, 1.0),)
 
 
-def planned(
-    parts: Parts, samples: int, seconds: float | None
-) -> list[tuple[tuple[bool, float], int, float | None]]:
+def planned(parts: Parts, samples: int, seconds: float | None) -> list[tuple[tuple[bool, float], int, float | None]]:
     """Return the tests of an audit with their samples, and the seconds after which each one ends."""
     law = math.ceil(parts[0][1] * samples)
     ends = (None, None) if seconds is None else (parts[0][1] * seconds, seconds)
@@ -141,9 +137,7 @@ def clearest_of(duels: Sequence[SequentialTest]) -> SequentialTest:
     return max(duels, key=lambda duel: (duel.refuted, duel.refuted and duel.of_law, duel.epsilon_lower))
 
 
-def together(
-    audit: Audit, shown: SequentialTest, duels: Sequence[SequentialTest], error: float, floats: Bits
-) -> Audit:
+def together(audit: Audit, shown: SequentialTest, duels: Sequence[SequentialTest], error: float, floats: Bits) -> Audit:
     """Return the audit of all tests, from that of the one that is shown; its power is that against the law."""
     laws = [duel for duel in duels if duel.of_law]
     refuted = LAW if shown.of_law else BITS if laws else None
@@ -181,14 +175,10 @@ def check_limits(
     for name, value, known in (("until", until, Until), ("floats", floats, Bits)):
         if value not in get_args(known):
             one, other = get_args(known)
-            raise InvalidParameter(
-                f"{name} must be {one!r} or {other!r}, not {value!r}.", hint=f"{name}={other!r}"
-            )
+            raise InvalidParameter(f"{name} must be {one!r} or {other!r}, not {value!r}.", hint=f"{name}={other!r}")
     whole: object = samples
     if whole is not None and (isinstance(whole, bool) or not isinstance(whole, int) or whole < 1):
-        raise InvalidParameter(
-            f"samples must be a positive integer, not {samples!r}.", hint="samples=100_000"
-        )
+        raise InvalidParameter(f"samples must be a positive integer, not {samples!r}.", hint="samples=100_000")
     if seconds is not None and not (_is_number(seconds) and seconds > 0 and math.isfinite(seconds)):
         raise InvalidParameter(f"seconds must be positive, not {seconds!r}.", hint="seconds=10")
     if not (_is_number(error) and 0 < error <= 0.5):
@@ -200,11 +190,7 @@ def _is_number(x: object) -> bool:
 
 
 def float_probes(
-    mechanism: Callable[..., object],
-    pair: tuple[object, object],
-    claim: Claim,
-    duel: SequentialTest,
-    source: Sampler,
+    mechanism: Callable[..., object], pair: tuple[object, object], claim: Claim, duel: SequentialTest, source: Sampler
 ) -> tuple[Probe, ...]:
     """Floating-point probes of a pair, where a float is released, in a fifth of the test's time or a second."""
     some = source.draw(8)

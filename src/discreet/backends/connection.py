@@ -75,9 +75,7 @@ def rows_about(connection: duckdb.DuckDBPyConnection, table: str) -> int:
     Nothing but time and memory depends on it.
     """
     try:
-        ((_, told),) = connection.execute(
-            f"EXPLAIN (FORMAT JSON) SELECT 1 FROM main.{identifier(table)}"
-        ).fetchall()
+        ((_, told),) = connection.execute(f"EXPLAIN (FORMAT JSON) SELECT 1 FROM main.{identifier(table)}").fetchall()
     except duckdb.Error:
         return 0
     return max(map(int, _ESTIMATE.findall(str(told))), default=0)
@@ -145,9 +143,7 @@ def quietly(work: Callable[[], T]) -> T:
             return work()
         except RuntimeError as error:
             if str(error) == "Query interrupted":  # Ctrl-C
-                raise KeyboardInterrupt(
-                    "The question was interrupted while it ran. Its charge stands."
-                ) from None
+                raise KeyboardInterrupt("The question was interrupted while it ran. Its charge stands.") from None
             raise
 
     return redacted(interruptible, _told)

@@ -99,8 +99,6 @@ def _digest(ask: Ask, table: str, pinned: TableShape) -> str:
     """Sums of the rows' hashes: the order of rows is nothing, and how often each is there counts."""
     cells = [f"CAST({identifier(n)} AS VARCHAR)" for n, kind in pinned.columns.items() if kind is not None]
     row = " || ".join(f"coalesce(strlen({c}) || ':' || {c}, '-')" for c in cells) or "''"
-    halves = ", ".join(
-        f"CAST(sum(CAST(md5_number_{h}({row}) AS HUGEINT)) AS VARCHAR)" for h in ("lower", "upper")
-    )
+    halves = ", ".join(f"CAST(sum(CAST(md5_number_{h}({row}) AS HUGEINT)) AS VARCHAR)" for h in ("lower", "upper"))
     [found] = ask(f"SELECT count(*), {halves} FROM main.{identifier(table)}")
     return hashlib.sha256(json.dumps([list(pinned.columns.items()), list(found)]).encode()).hexdigest()

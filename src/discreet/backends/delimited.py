@@ -105,13 +105,9 @@ def _check_header(header: Sequence[str], file: str) -> None:
     if not header:
         raise SourceError(f"{name!r} is empty: it has no header.", hint="give the names: names=[…]")
     if any(not c.isprintable() or "\ufffd" in c for c in header):
-        raise SourceError(
-            f"The header of {name!r} is not plain UTF-8 text on one line.", hint="save the file as UTF-8"
-        )
+        raise SourceError(f"The header of {name!r} is not plain UTF-8 text on one line.", hint="save the file as UTF-8")
     if len({c.lower() for c in header}) != len(header):
-        raise SourceError(
-            f"The header of {name!r} names a column twice.", hint="rename one, or give names=[…]"
-        )
+        raise SourceError(f"The header of {name!r} names a column twice.", hint="rename one, or give names=[…]")
 
 
 def _check_names(names: object) -> None:

@@ -205,17 +205,14 @@ class DuckDB:
     def _attach_again(self, tables: Collection[str], forms: Mapping[str, str]) -> bool:
         """Whether the tables could be attached as they are now, in the views that were charged for."""
         try:
-            return all(
-                self.attach(t, self._attached[t].pinned, self._attached[t].ids) == forms[t] for t in tables
-            )
+            return all(self.attach(t, self._attached[t].pinned, self._attached[t].ids) == forms[t] for t in tables)
         except (DiscreetError, OSError):  # it is gone or broken, or needs a package that is not there
             return False
 
     def _is_current(self, attached: Mapping[str, Attached]) -> bool:
         try:
             return all(
-                self._attached[t] is found and self._sources[t].state() == found.state
-                for t, found in attached.items()
+                self._attached[t] is found and self._sources[t].state() == found.state for t, found in attached.items()
             )
         except SourceError:
             return False

@@ -67,16 +67,12 @@ def _pandas(frame: Any) -> tuple[Any, dict[str, Any]]:
             plain[column] = plain[column].astype(its if its.kind == "f" else object)
         elif isinstance(kind, pd.SparseDtype):
             plain[column] = plain[column].sparse.to_dense()
-        elif isinstance(kind, pd.ArrowDtype) or (
-            isinstance(kind, pd.StringDtype) and kind.storage != "python"
-        ):
+        elif isinstance(kind, pd.ArrowDtype) or (isinstance(kind, pd.StringDtype) and kind.storage != "python"):
             cells = plain[column].array.__arrow_array__()
             whole = mended(cells)
             if (whole.type, whole.null_count) != (cells.type, cells.null_count):
                 plain[column] = pd.Series(pd.arrays.ArrowExtensionArray(whole), plain.index)
-        elif isinstance(
-            kind, pd.DatetimeTZDtype
-        ):  # an instant; the database fails on those of coarse units with zones
+        elif isinstance(kind, pd.DatetimeTZDtype):  # an instant; the database fails on those of coarse units with zones
             plain[column] = plain[column].dt.tz_convert("UTC").dt.tz_localize(None)
         kind = plain[column].dtype
         if kind == np.dtype(object) or (isinstance(kind, pd.StringDtype) and kind.storage == "python"):
@@ -100,8 +96,7 @@ def _polars(frame: Any) -> Any:
     unreadable = [n for n, kind in frame.schema.items() if kind in (pl.Object, pl.Int128)]
     if unreadable:
         raise SourceError(
-            f"The column {unreadable[0]!r} has a type that cannot be read.",
-            hint="cast it to numbers or text first",
+            f"The column {unreadable[0]!r} has a type that cannot be read.", hint="cast it to numbers or text first"
         )
     return _table(frame.to_arrow())
 
@@ -215,12 +210,10 @@ def _check_names(names: list[str]) -> None:
         raise SourceError("The data frame has no columns.", hint="connect a frame with named columns")
     if twin := first_twin(names):
         raise SourceError(
-            f"The data frame has two columns called {twin!r}.",
-            hint="rename one; case makes no difference",
+            f"The data frame has two columns called {twin!r}.", hint="rename one; case makes no difference"
         )
     bad = [n for n in names if not n or not n.isprintable()]
     if bad:
         raise SourceError(
-            f"The data frame has a column called {bad[0]!r}, which cannot be written in SQL.",
-            hint="rename it",
+            f"The data frame has a column called {bad[0]!r}, which cannot be written in SQL.", hint="rename it"
         )

@@ -105,8 +105,7 @@ class Leaving:
 
     def _read(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:
         return self._steadily(
-            lambda: fetch(self._cursor.execute(sql, dict(parameters))),
-            lambda: self._empty(sql, parameters, fetch),
+            lambda: fetch(self._cursor.execute(sql, dict(parameters))), lambda: self._empty(sql, parameters, fetch)
         )
 
     def _empty(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:

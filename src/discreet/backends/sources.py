@@ -38,9 +38,7 @@ def open_source(
         if not isinstance(source, Mapping):
             source = {table_name(_path(source)) if isinstance(source, str | os.PathLike) else "data": source}
         if not source:
-            raise InvalidParameter(
-                "connect() was given no table.", hint='connect({"visits": "visits.parquet"}, …)'
-            )
+            raise InvalidParameter("connect() was given no table.", hint='connect({"visits": "visits.parquet"}, …)')
         _check_tables(list(source))
         found = {n: _open_one(n, s, connection, names) for n, s in source.items()}
     if names is not None and any(s.kind != "CSV" for s in found.values()):
@@ -72,9 +70,7 @@ _PARQUET = (".parquet", ".pq")
 _GLOB = re.compile(r"[*?\[]")
 
 
-def _open_one(
-    name: str, source: object, connection: duckdb.DuckDBPyConnection, names: Sequence[str] | None
-) -> Source:
+def _open_one(name: str, source: object, connection: duckdb.DuckDBPyConnection, names: Sequence[str] | None) -> Source:
     if isinstance(source, str | os.PathLike):
         return _file(name, _path(source), connection, names)
     return _frame(name, source, connection)
@@ -113,8 +109,7 @@ def _path(source: str | os.PathLike[Any]) -> str:
         raise InvalidParameter("a source's path must be text.", hint='connect("visits.parquet", …)')
     if "://" in path:
         raise SourceError(
-            f"A {path.split('://', 1)[0]}:// source cannot be connected.",
-            hint="connect a local file or a data frame",
+            f"A {path.split('://', 1)[0]}:// source cannot be connected.", hint="connect a local file or a data frame"
         )
     return path
 
@@ -135,8 +130,7 @@ def _files(path: str) -> list[str]:
     files = [f for f in files if not Path(f).is_dir()]
     if not files:
         raise SourceError(
-            f"There is no file {path!r}.",
-            hint="check the path; relative paths start at the current directory",
+            f"There is no file {path!r}.", hint="check the path; relative paths start at the current directory"
         )
     if len({_suffix(f) for f in files}) > 1:
         raise SourceError(f"The files of {path!r} are of several kinds.", hint="connect one kind at a time")

@@ -80,9 +80,7 @@ def _value(cell: str, now: str, kind: str, *, bare: bool) -> str:
     if kind == now == "VARCHAR":
         return f"CASE WHEN length({cell}) <= {LONGEST} THEN {value} END"
     if kind in _FIRST and now != "VARCHAR":
-        return (
-            f"CASE WHEN {value} >= {kind} '{_FIRST[kind]}' OR {value} = {kind} '-infinity' THEN {value} END"
-        )
+        return f"CASE WHEN {value} >= {kind} '{_FIRST[kind]}' OR {value} = {kind} '-infinity' THEN {value} END"
     return value
 
 

@@ -131,9 +131,7 @@ def one_kind(stored: Mapping[Place, Collection[Storage]], pinned: Mapping[Place,
             "types are not compared.",
             hint="store the ids in one type, all as whole numbers or all as text",
         )
-    kinds = set(pinned.values()) or {
-        WHOLE if Storage.WHOLE in by_storage and Storage.WIDE not in by_storage else TEXT
-    }
+    kinds = set(pinned.values()) or {WHOLE if Storage.WHOLE in by_storage and Storage.WIDE not in by_storage else TEXT}
     if len(kinds) > 1:
         one, other = (next(p for p, k in pinned.items() if k == kind) for kind in (WHOLE, TEXT))
         raise InvalidParameter(

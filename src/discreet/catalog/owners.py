@@ -152,8 +152,7 @@ def check_same(table: str, before: Owner, now: Owner) -> None:
     elif not now.others:
         hint += ", or use another population= for another promise"
     raise InvalidParameter(
-        f"Who is protected in table {table!r} was fixed with its first charged query: "
-        f"{before.words}, not {now.words}.",
+        f"Who is protected in table {table!r} was fixed with its first charged query: {before.words}, not {now.words}.",
         hint=hint,
     )
 
@@ -256,11 +255,7 @@ def _check_chain(table: str, owners: Mapping[str, Owner]) -> None:
 
 
 def _names(public: object) -> list[str]:
-    if (
-        isinstance(public, str)
-        or not isinstance(public, Collection)
-        or not all(isinstance(p, str) for p in public)
-    ):
+    if isinstance(public, str) or not isinstance(public, Collection) or not all(isinstance(p, str) for p in public):
         raise InvalidParameter("public must be a list of the names of tables.", hint='public=["regions"]')
     return [str(p) for p in public]
 

@@ -57,9 +57,7 @@ class Range:
 
     def __repr__(self) -> str:
         if self.type.is_moment:
-            low, high = (
-                repr(_moment(end, self.type)).removeprefix("datetime.") for end in (self.low, self.high)
-            )
+            low, high = (repr(_moment(end, self.type)).removeprefix("datetime.") for end in (self.low, self.high))
             return f"Range({low}, {high})"
         whole = ", integer=True" if self.integer else ""
         return f"Range({_short(self.low)}, {_short(self.high)}{whole})"
@@ -164,9 +162,7 @@ class TableSchema:
         alike = [c for c in self.columns if c.lower() == name.lower()]
         if len(alike) == 1:
             return alike[0]
-        raise UnknownColumn(
-            f"There is no column {name!r} in {self.name}.", hint=near_columns(name, list(self.columns))
-        )
+        raise UnknownColumn(f"There is no column {name!r} in {self.name}.", hint=near_columns(name, list(self.columns)))
 
 
 def find_table(name: str, tables: Sequence[TableSchema]) -> TableSchema:
@@ -257,9 +253,7 @@ def _kind_of_bounds(low: object, high: object, *, integer: bool) -> Type:
             hint="dp.Range(date(2020, 1, 1), date(2026, 1, 1)), without integer=",
         )
     if any(isinstance(end, dt.datetime) and end.tzinfo is not None for end in (low, high)):
-        raise InvalidParameter(
-            "the times of a Range have no time zone.", hint="give them in UTC, without tzinfo"
-        )
+        raise InvalidParameter("the times of a Range have no time zone.", hint="give them in UTC, without tzinfo")
     return Type.TIMESTAMP if any(isinstance(end, dt.datetime) for end in (low, high)) else Type.DATE
 
 
@@ -285,9 +279,7 @@ def _type_of(value: Scalar) -> Type:
         case int():
             return Type.INT
         case float() if value - value != 0:
-            raise InvalidParameter(
-                "Values cannot hold NaN or infinity.", hint="use None for what is not a number"
-            )
+            raise InvalidParameter("Values cannot hold NaN or infinity.", hint="use None for what is not a number")
         case float():
             return Type.REAL
         case str() if "\0" in value:
@@ -295,16 +287,12 @@ def _type_of(value: Scalar) -> Type:
         case str():
             return Type.TEXT
         case dt.datetime() if value.tzinfo is not None:
-            raise InvalidParameter(
-                "times among Values have no time zone.", hint="give them in UTC, without tzinfo"
-            )
+            raise InvalidParameter("times among Values have no time zone.", hint="give them in UTC, without tzinfo")
         case dt.datetime():
             return Type.TIMESTAMP
         case dt.date():
             return Type.DATE
-    raise InvalidParameter(
-        f"Values cannot hold {type(value).__name__}.", hint="use text, numbers, booleans or dates"
-    )
+    raise InvalidParameter(f"Values cannot hold {type(value).__name__}.", hint="use text, numbers, booleans or dates")
 
 
 def _short(x: Fraction) -> str:

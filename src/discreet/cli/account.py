@@ -19,19 +19,11 @@ if TYPE_CHECKING:
     from discreet.accounting import PrivacyLoss
 
 _WORDS = {"add-remove": "adding or removing", "replace": "replacing"}
-_OTHERS = (
-    Fraction(1, 10**4),
-    Fraction(1, 10**5),
-    Fraction(1, 10**6),
-    Fraction(1, 10**8),
-    Fraction(1, 10**10),
-)
+_OTHERS = (Fraction(1, 10**4), Fraction(1, 10**5), Fraction(1, 10**6), Fraction(1, 10**8), Fraction(1, 10**10))
 
 
 @click.command("account", short_help="What a run of DP-SGD has cost, or the noise that it needs.")
-@click.option(
-    "--noise-multiplier", "-z", type=Amount(positive), help="Deviation of the noise over the clipping norm."
-)
+@click.option("--noise-multiplier", "-z", type=Amount(positive), help="Deviation of the noise over the clipping norm.")
 @click.option(
     "--sample-rate",
     "-q",
@@ -44,9 +36,7 @@ _OTHERS = (
 @click.option("--delta", type=Amount(probability), required=True, help="The δ to answer for.")
 @click.option("--epsilon", type=Amount(positive), help="Solve for the noise multiplier that meets this ε.")
 @click.option(
-    "--history",
-    metavar="FILE",
-    help="A run that is over: an Opacus history or a dp_accounting event, as JSON.",
+    "--history", metavar="FILE", help="A run that is over: an Opacus history or a dp_accounting event, as JSON."
 )
 @click.option(
     "--relation",
@@ -100,11 +90,7 @@ def command(
     else:
         noise_multiplier = noise_multiplier or calibrate(run, epsilon=epsilon or 0, delta=delta)
         loss = run(noise_multiplier)
-        asked = {
-            "noise_multiplier": float(noise_multiplier),
-            "sample_rate": float(sample_rate),
-            "steps": steps,
-        }
+        asked = {"noise_multiplier": float(noise_multiplier), "sample_rate": float(sample_rate), "steps": steps}
     answer = loss.answer(delta)
     rows = [(d, *_bounds(loss, d)) for d in sorted({delta, *_OTHERS}, reverse=True) if d > 0]
     engine, upper = answer.engine, {d: high for d, _, high in rows}.get(delta) or loss.epsilon(delta)

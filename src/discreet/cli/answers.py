@@ -94,9 +94,7 @@ class Answering:
 def as_table(release: Release, *, confidence: float = 0.95, max_width: int | None = None) -> str:
     """All rows, each number with the ± of its interval."""
     ends = [release.interval(name, confidence=confidence) for name in release.columns]
-    rows = [
-        [measured(value, ends[j][i]) for j, value in enumerate(row)] for i, row in enumerate(release.rows)
-    ]
+    rows = [[measured(value, ends[j][i]) for j, value in enumerate(row)] for i, row in enumerate(release.rows)]
     return render(release.columns, rows, max_width=max_width)
 
 
@@ -140,9 +138,7 @@ def measured_json(release: Release, confidence: float) -> dict[str, Any]:
         "rows": release.rows,
         "intervals": {name: release.interval(name, confidence=confidence) for name in release.columns},
         "confidence": confidence,
-        "uncertain": {
-            name: flags for name in release.columns if any(flags := release.uncertain(name, confidence))
-        },
+        "uncertain": {name: flags for name in release.columns if any(flags := release.uncertain(name, confidence))},
         "drawn": None if release.drawn is None else asdict(release.drawn),
         "notes": release.notes,
     }

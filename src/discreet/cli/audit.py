@@ -35,9 +35,7 @@ _FORM = "write package.module:function, or path/to/file.py:function"
 @click.command("audit", short_help="Attack a function that claims to be private.")
 @click.argument("target", metavar="MODULE:FUNCTION")
 @click.option("--epsilon", type=Amount(exact), required=True, help="The ε that is claimed.")
-@click.option(
-    "--delta", type=Amount(probability), default="0", show_default=True, help="The δ that is claimed."
-)
+@click.option("--delta", type=Amount(probability), default="0", show_default=True, help="The δ that is claimed.")
 @click.option("--x", metavar="VALUE", help="An input, as a Python literal: 0, [1, 2], {'a': None}.")
 @click.option("--neighbour", metavar="VALUE", help="A neighbour of it.")
 @click.option("--vectors", type=int, metavar="LENGTH", help="Search vectors of query answers of that length.")
@@ -58,9 +56,7 @@ _FORM = "write package.module:function, or path/to/file.py:function"
     help="The neighbours of --datasets.",
 )
 @click.option("--numbers", metavar="LOW:HIGH", help="Search numbers that differ by at most 1.")
-@click.option(
-    "--pairs", metavar="MODULE:NAME", help="Search these pairs: an iterable, or a function that gives one."
-)
+@click.option("--pairs", metavar="MODULE:NAME", help="Search these pairs: an iterable, or a function that gives one.")
 @click.option("--samples", type=int, help="Most outputs to draw for each input, instead of a limit on time.")
 @click.option("--seconds", type=float, help="Most time to take, about: 20 unless --samples is given.")
 @click.option(
@@ -119,9 +115,7 @@ def command(
     return _VIOLATED if audit.violated else 0
 
 
-def _run(
-    mechanism: Callable[..., object], claimed: Budget, ways: dict[str, Any], options: dict[str, Any]
-) -> Audit:
+def _run(mechanism: Callable[..., object], claimed: Budget, ways: dict[str, Any], options: dict[str, Any]) -> Audit:
     from discreet.audit import Datasets, Numbers, Vectors, distinguish, refute
 
     given = [way for way in _WAYS if ways[way] is not None]
@@ -190,9 +184,7 @@ def _module(name: str) -> ModuleType:
             raise InvalidParameter(f"There is no module {name}.", hint=_FORM) from None
         raise InvalidParameter(f"{name} needs the module {error.name}, which is not installed.") from None
     except Exception as error:
-        raise InvalidParameter(
-            f"{name} failed when it was imported: {type(error).__name__}: {error}"
-        ) from None
+        raise InvalidParameter(f"{name} failed when it was imported: {type(error).__name__}: {error}") from None
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -208,7 +200,5 @@ def _from_file(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise InvalidParameter(
-            f"{path} failed when it was imported: {type(error).__name__}: {error}"
-        ) from None
+        raise InvalidParameter(f"{path} failed when it was imported: {type(error).__name__}: {error}") from None
     return module

@@ -44,13 +44,9 @@ _RELATIONS = ("add-remove", "replace")
     type=Protected(),
     help="A population, the column of its ids, and how many rows one unit may add to a group. Twice.",
 )
-@click.option(
-    "--epsilon", multiple=True, required=True, type=Said(), help="What the question may cost each: ε."
-)
+@click.option("--epsilon", multiple=True, required=True, type=Said(), help="What the question may cost each: ε.")
 @click.option("--delta", multiple=True, type=Said(), help="And δ; 0 unless given.")
-@click.option(
-    "--budget", multiple=True, type=Said(), help="Opens an account: patients=3, or patients=3,1e-6."
-)
+@click.option("--budget", multiple=True, type=Said(), help="Opens an account: patients=3, or patients=3,1e-6.")
 @options.TABLE
 @options.RANGE
 @options.VALUES
@@ -92,16 +88,9 @@ def command(
     What may differ between the two is written NAME=VALUE, once for each; without a name it holds for both.
     """
     how = Answering.taken_from(answering)
-    answered = {
-        "--fresh": how.fresh,
-        "--csv": how.as_csv,
-        "--certificate": how.certificate,
-        "--plot": how.plot,
-    }
+    answered = {"--fresh": how.fresh, "--csv": how.as_csv, "--certificate": how.certificate, "--plot": how.plot}
     if only_plan and (idle := [option for option, given in answered.items() if given]):
-        raise InvalidParameter(
-            f"{idle[0]} does not go with --plan, which asks nothing.", hint="leave one out"
-        )
+        raise InvalidParameter(f"{idle[0]} does not go with --plan, which asks nothing.", hint="leave one out")
     units, place = _units(protect), ledger or "discreet.ledger"
 
     def each(option: str, said: Sequence[tuple[str | None, str]], read: Any = str) -> dict[str, Any]:
@@ -151,9 +140,7 @@ def _exact(option: str) -> Any:
         try:
             return check(option, text)
         except InvalidParameter as error:
-            raise InvalidParameter(
-                error.message, hint=f"as in {option} 0.5 or {option} patients=1e-6"
-            ) from None
+            raise InvalidParameter(error.message, hint=f"as in {option} 0.5 or {option} patients=1e-6") from None
 
     return read
 
@@ -180,9 +167,7 @@ def _plan(
     known = have_accounts(place, list(said["units"]))
     if not known:
         place, analyst = ":memory:", {}
-        budgets = {
-            n: budgets.get(n) or dp.Budget(price["epsilon"][n], price["delta"][n]) for n in said["units"]
-        }
+        budgets = {n: budgets.get(n) or dp.Budget(price["epsilon"][n], price["delta"][n]) for n in said["units"]}
     with dp.connect_both(data, budget=budgets, ledger=place, analyst=analyst, **said) as session:
         plan = session.plan(query, **price)
         if not known:
@@ -235,10 +220,7 @@ def _units(protected: Sequence[tuple[str, str, int]]) -> dict[str, PrivacyUnit]:
 
 
 def _for_each(
-    option: str,
-    said: Sequence[tuple[str | None, str]],
-    populations: Collection[str],
-    read: Callable[[str], Any],
+    option: str, said: Sequence[tuple[str | None, str]], populations: Collection[str], read: Callable[[str], Any]
 ) -> dict[str, Any]:
     """Return what is said for each population; nothing for one that is not spoken of."""
     found: dict[str, Any] = {}

@@ -81,9 +81,7 @@ def command(
             _draw(found, plot)
 
 
-def _summary(
-    accounts: Sequence[Account], asked: tuple[Fraction, Fraction | None], analyst: str | None
-) -> Spending:
+def _summary(accounts: Sequence[Account], asked: tuple[Fraction, Fraction | None], analyst: str | None) -> Spending:
     from discreet.spending import spending_of
 
     if len(accounts) != 1:
@@ -129,11 +127,7 @@ def _say(accounts: Sequence[Account], *, history: bool) -> None:
     if history:
         for account in accounts:
             output.say(f"\nCharged to {account.population}:")
-            told = [
-                _line(e)
-                for e in account.history()
-                if e.kind not in ("account", "schema", "release", "people")
-            ]
+            told = [_line(e) for e in account.history() if e.kind not in ("account", "schema", "release", "people")]
             output.say(render(["when (UTC)", "charged", "question"], told))
 
 

@@ -41,9 +41,7 @@ def command(ledger: str | None, save: str | None) -> None:
         if ledger is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="discreet-demo-"))
             ledger = str(Path(folder) / "demo.ledger")
-            tell(
-                "This demo keeps its ledger in a temporary file; `--ledger FILE` keeps it for you to look at."
-            )
+            tell("This demo keeps its ledger in a temporary file; `--ledger FILE` keeps it for you to look at.")
         scene = Scene(
             adults=stack.enter_context(closing(_adults(ledger, "demo-adults", budget=1))),
             clinic=stack.enter_context(closing(_clinic(ledger))),
@@ -103,9 +101,7 @@ def _save(folder: Path) -> None:
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
         except OSError as error:
-            raise SourceError(
-                f"{target} cannot be written: {error.strerror}.", hint="name another folder"
-            ) from None
+            raise SourceError(f"{target} cannot be written: {error.strerror}.", hint="name another folder") from None
         output.say(f"{target}")
 
 
@@ -270,8 +266,7 @@ def _guesses(scene: Scene, age: int) -> int:
     count = 0
     for _ in range(ATTEMPTS):
         first, second = (
-            scene.practice.sql(query, epsilon=EPSILON, fresh=True).rows[0][0]
-            for query in (EVERYONE, all_but(age))
+            scene.practice.sql(query, epsilon=EPSILON, fresh=True).rows[0][0] for query in (EVERYONE, all_but(age))
         )
         count += first - second >= 1
     return count
@@ -316,8 +311,7 @@ def average(scene: Scene) -> None:
     distinct = {release.rows[0][0] for release in same}
     free = all(release.stored for release in same)
     show(
-        f"asked {AGAIN} times more: {len(distinct)} answer, {answers[0]:,}, "
-        f"{'each time free' if free else 'not free'}"
+        f"asked {AGAIN} times more: {len(distinct)} answer, {answers[0]:,}, {'each time free' if free else 'not free'}"
     )
 
 

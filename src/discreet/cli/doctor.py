@@ -41,9 +41,7 @@ class Finding:
 
 
 @click.command("doctor", short_help="Check that everything an answer needs works here.")
-@click.option(
-    "--ledger", metavar="FILE", default="discreet.ledger", help="The ledger that is meant to be used."
-)
+@click.option("--ledger", metavar="FILE", default="discreet.ledger", help="The ledger that is meant to be used.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(ledger: str, as_json: bool) -> None:
     """Check Python, the packages' versions, randomness, the database and the ledger's folder; report what is missing.
@@ -62,17 +60,11 @@ def command(ledger: str, as_json: bool) -> None:
         checks = [{"check": f.name, "state": f.state, "found": f.found} for f in findings]
         output.say_json({"healthy": healthy, "checks": checks})
     else:
-        output.say(
-            f"discreet {_version('discreet') or '(not installed)'} on {platform.system()} {platform.machine()}"
-        )
+        output.say(f"discreet {_version('discreet') or '(not installed)'} on {platform.system()} {platform.machine()}")
         output.say()
         output.say(render(["state", "check", "found"], [[f.state, f.name, f.found] for f in findings]))
         output.say()
-        output.say(
-            "All is well: questions can be asked."
-            if healthy
-            else "What says FAILED has to be put right first."
-        )
+        output.say("All is well: questions can be asked." if healthy else "What says FAILED has to be put right first.")
     if not healthy:
         raise click.exceptions.Exit(4)
 
@@ -80,18 +72,12 @@ def command(ledger: str, as_json: bool) -> None:
 def _core() -> list[Finding]:
     """Compare Python and the packages that are always needed with what this package declares."""
     if not _version("discreet"):
-        return [
-            Finding("discreet", "FAILED", "not installed, so it is not known what it needs: pip install .")
-        ]
+        return [Finding("discreet", "FAILED", "not installed, so it is not known what it needs: pip install .")]
     python = importlib.metadata.metadata("discreet")["Requires-Python"]
     listed = [("Python", python, platform.python_version(), f"make an environment with Python {python}")]
-    listed += [
-        (name, wanted, _version(name), f"pip install '{name}{wanted}'") for name, wanted in _declared()
-    ]
+    listed += [(name, wanted, _version(name), f"pip install '{name}{wanted}'") for name, wanted in _declared()]
     return [
-        Finding(name, "FAILED", f"{wrong}: {mend}")
-        if (wrong := _unfit(found, wanted))
-        else Finding(name, "ok", found)
+        Finding(name, "FAILED", f"{wrong}: {mend}") if (wrong := _unfit(found, wanted)) else Finding(name, "ok", found)
         for name, wanted, found, mend in listed
     ]
 

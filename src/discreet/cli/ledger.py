@@ -38,9 +38,7 @@ def _of_account(command: F) -> F:
     return click.argument("ledger")(click.argument("population")(command))
 
 
-_key = click.option(
-    "--key", metavar="KEYFILE", help="Owner's private key, where the ledger is locked with one."
-)
+_key = click.option("--key", metavar="KEYFILE", help="Owner's private key, where the ledger is locked with one.")
 _per_query = click.option("--per-query", type=Amount(positive), help="The most ε of one question.")
 
 
@@ -56,17 +54,13 @@ def command(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-@command.command(
-    "verify", short_help="Check a ledger, or an export of one, from its first entry to its last."
-)
+@command.command("verify", short_help="Check a ledger, or an export of one, from its first entry to its last.")
 @click.argument("ledger")
 @click.option("--head", metavar="HASH", help="The head that was published before; an older copy lacks it.")
 @click.option("--signature", metavar="HEX", help="The owner's signature under that head.")
 @click.option("--public-key", metavar="HEX", help="The owner's key, from elsewhere than the ledger.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def verify(
-    ledger: str, head: str | None, signature: str | None, public_key: str | None, as_json: bool
-) -> None:
+def verify(ledger: str, head: str | None, signature: str | None, public_key: str | None, as_json: bool) -> None:
     """Check the hash chain of LEDGER from its first entry to its last, and print its head.
 
     LEDGER is a ledger, or what `discreet ledger export` has written of one. Keep the head somewhere else. Given back
@@ -77,10 +71,7 @@ def verify(
     _check_signature(head, signature, public_key)
     report = _report(ledger, head)
     if as_json:
-        found = {
-            name: getattr(report, name)
-            for name in ("ok", "entries", "accounts", "head", "locked", "problems")
-        }
+        found = {name: getattr(report, name) for name in ("ok", "entries", "accounts", "head", "locked", "problems")}
         output.say_json(found)
     elif report.ok:
         output.say(f"The ledger is whole: {_many(report.entries, 'entry', 'entries')} in an unbroken chain.")
@@ -154,9 +145,7 @@ def export(ledger: str) -> None:
 @_per_query
 @click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours.")
 @click.option("--filter", metavar="NAME", help="How charges add: basic, zcdp, gdp or renyi.")
-@click.option(
-    "--analysts", type=click.Choice(["together", "apart"]), help="Apart: a promise for each one, too."
-)
+@click.option("--analysts", type=click.Choice(["together", "apart"]), help="Apart: a promise for each one, too.")
 @_key
 def open_account(
     ledger: str,
@@ -173,12 +162,8 @@ def open_account(
 
     limit = _budget(budget, per_query)
     with Ledger.open(ledger) as book:
-        account = book.open_account(
-            population, limit, relation=relation, filter=filter, analysts=analysts, key=key
-        )
-        output.say(
-            f"The account of {account.population} has a budget of {spelled(account.budget)}, for life."
-        )
+        account = book.open_account(population, limit, relation=relation, filter=filter, analysts=analysts, key=key)
+        output.say(f"The account of {account.population} has a budget of {spelled(account.budget)}, for life.")
         output.say("\n".join(account.promises()))
 
 
@@ -235,13 +220,7 @@ def close(ledger: str, population: str, **signed: Any) -> None:
 @_key
 @_signed
 def analyst(
-    ledger: str,
-    population: str,
-    name: str,
-    cap: Amounts,
-    per_query: Fraction | None,
-    group: str | None,
-    **signed: Any,
+    ledger: str, population: str, name: str, cap: Amounts, per_query: Fraction | None, group: str | None, **signed: Any
 ) -> None:
     """Let NAME spend CAP of the budget of POPULATION; from the first analyst on every question names who asks."""
     with _account(ledger, population) as account:
@@ -256,9 +235,7 @@ def analyst(
 @_per_query
 @_key
 @_signed
-def group(
-    ledger: str, population: str, name: str, cap: Amounts, per_query: Fraction | None, **signed: Any
-) -> None:
+def group(ledger: str, population: str, name: str, cap: Amounts, per_query: Fraction | None, **signed: Any) -> None:
     """Let all analysts of the group NAME together spend CAP of the budget of POPULATION."""
     with _account(ledger, population) as account:
         account.cap_group(name, _budget(cap, per_query), **signed)

@@ -77,9 +77,7 @@ class RangeOf(_Param):
         if equals and column and moments is not None:
             return column, _moment(column, moments[1]), _moment(column, moments[2]), False
         low, *rest = bounds.split(":")
-        if not (
-            equals and column and low.strip() and rest and rest[0].strip() and rest[1:] in ([], ["integer"])
-        ):
+        if not (equals and column and low.strip() and rest and rest[0].strip() and rest[1:] in ([], ["integer"])):
             raise InvalidParameter(
                 f"--range {value!r} does not have the form COLUMN=LOW:HIGH.",
                 hint="write --range amount=0:200, or --range age=0:120:integer when a CSV column has whole "
@@ -97,13 +95,10 @@ _MOMENTS = re.compile(rf"\s*{_TIME}\s*:\s*{_TIME}\s*")
 def _moment(column: str, text: str) -> dt.date:
     """Return a date or time that is written as one."""
     try:
-        return (
-            dt.date.fromisoformat(text) if len(text) == len("2020-01-01") else dt.datetime.fromisoformat(text)
-        )
+        return dt.date.fromisoformat(text) if len(text) == len("2020-01-01") else dt.datetime.fromisoformat(text)
     except ValueError:
         raise InvalidParameter(
-            f"a bound of --range {column} is no date or time: {text}.",
-            hint="write --range day=2020-01-01:2026-01-01",
+            f"a bound of --range {column} is no date or time: {text}.", hint="write --range day=2020-01-01:2026-01-01"
         ) from None
 
 
@@ -133,18 +128,14 @@ class NamedTable(_Param):
         self.name = name
         self.hint = hint
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """Return the table's name and what stands after the first `=`."""
         if isinstance(value, tuple):
             return value
         option = param.opts[0] if param is not None else "the value"
         table, _, said = (part.strip() for part in str(value).partition("="))
         if not (table and said):
-            raise InvalidParameter(
-                f"{option} {value!r} does not have the form {self.name}.", hint=f"write {self.hint}"
-            )
+            raise InvalidParameter(f"{option} {value!r} does not have the form {self.name}.", hint=f"write {self.hint}")
         return table, said
 
 
@@ -153,9 +144,7 @@ class Protected(_Param):
 
     name = "NAME=COLUMN:ROWS"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str, int]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str, int]:
         """Return the three, of which the number is at least 1."""
         if isinstance(value, tuple):
             return value
@@ -174,9 +163,7 @@ class Said(_Param):
 
     name = "[NAME=]VALUE"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str | None, str]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str | None, str]:
         """Return the population, None for both; and what is said."""
         if isinstance(value, tuple):
             return value
@@ -194,8 +181,7 @@ class ColumnNames(_Param):
         names = [text for text, _ in fields("--names", str(value))]
         if not all(names):
             raise InvalidParameter(
-                f"--names {value!r} has an empty name.",
-                hint="give every column a name: --names age,ward,cost",
+                f"--names {value!r} has an empty name.", hint="give every column a name: --names age,ward,cost"
             )
         return names
 
@@ -235,9 +221,7 @@ class Sized(_Param):
 
     name = "column=number"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
         """Return the column and the number's text, which the plan reads."""
         column, equals, number = str(value).rpartition("=")
         if not equals or not column.strip() or not number.strip():
@@ -290,9 +274,7 @@ RANGE = click.option(
     help="Public bounds: amount=0:200, day=2020-01-01:2026-01-01. Repeatable.",
 )
 VALUES = click.option("--values", multiple=True, type=ValuesOf(), help="Public keys: region=a,b. Repeatable.")
-LEDGER = click.option(
-    "--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given."
-)
+LEDGER = click.option("--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given.")
 NAMES = click.option("--names", type=ColumnNames(), help="Column names of a file without a header.")
 VERSION = click.option("--version", metavar="LABEL", help="A public label of the data's version.")
 DIALECT = click.option(
@@ -318,9 +300,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--unit-path",
         "paths",
         multiple=True,
-        type=NamedTable(
-            "TABLE=PATH", '--unit-path customers=id, or --unit-path "items=order_id -> orders.id"'
-        ),
+        type=NamedTable("TABLE=PATH", '--unit-path customers=id, or --unit-path "items=order_id -> orders.id"'),
         help="A table's own column for the unit, or its foreign key. Repeatable.",
     ),
     click.option("--public", multiple=True, metavar="TABLE", help="A table that is nobody's. Repeatable."),
@@ -330,9 +310,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--budget", type=BudgetAmount(), help="Opens an account: 3, or 3,1e-6. Needed once."),
     click.option("--budget-delta", type=Amount(probability), help="The δ of --budget, if not written there."),
     click.option(
-        "--per-query",
-        type=Amount(positive),
-        help="With --budget: the most ε of one question; 20 unless given.",
+        "--per-query", type=Amount(positive), help="With --budget: the most ε of one question; 20 unless given."
     ),
     click.option(
         "--per-person",
@@ -343,9 +321,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     NAMES,
     VERSION,
     click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours."),
-    click.option(
-        "--filter", metavar="NAME", help="How charges add: basic, zcdp, gdp or renyi. Fixed at opening."
-    ),
+    click.option("--filter", metavar="NAME", help="How charges add: basic, zcdp, gdp or renyi. Fixed at opening."),
     click.option("--analyst", metavar="NAME", help="Who asks; needed where the account has analysts."),
     DIALECT,
     NOISE,
@@ -366,26 +342,15 @@ _OPTIONS: list[Callable[[Any], Any]] = [
 _ANSWERING: list[Callable[[Any], Any]] = [
     click.option("--fresh", is_flag=True, help="Draw new noise for a question asked before, and pay again."),
     click.option(
-        "--confidence",
-        type=float,
-        default=0.95,
-        show_default=True,
-        callback=between,
-        help="Of the intervals.",
+        "--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the intervals."
     ),
     click.option("--json", "as_json", is_flag=True, help="Answer and errors as JSON."),
+    click.option("--csv", "as_csv", is_flag=True, help="The rows as CSV, with _low and _high beside each number."),
     click.option(
-        "--csv", "as_csv", is_flag=True, help="The rows as CSV, with _low and _high beside each number."
+        "--certificate", metavar="FILE", help="Also write the release's proof as JSON, which `discreet verify` checks."
     ),
     click.option(
-        "--certificate",
-        metavar="FILE",
-        help="Also write the release's proof as JSON, which `discreet verify` checks.",
-    ),
-    click.option(
-        "--plot",
-        metavar="FILE",
-        help="Also draw the answer with its intervals, to a .svg, .png or .pdf file.",
+        "--plot", metavar="FILE", help="Also draw the answer with its intervals, to a .svg, .png or .pdf file."
     ),
     click.option("--explain", is_flag=True, help="Also how the answer was made and what it cost."),
 ]
@@ -393,8 +358,5 @@ _ANSWERING: list[Callable[[Any], Any]] = [
 
 def _keys(found: Sequence[tuple[str, bool]]) -> list[str | int | None]:
     values = [None if text == "NULL" and not quoted else text for text, quoted in found]
-    whole = all(
-        v is None or (_WHOLE.fullmatch(v) and not quoted)
-        for v, (_, quoted) in zip(values, found, strict=True)
-    )
+    whole = all(v is None or (_WHOLE.fullmatch(v) and not quoted) for v, (_, quoted) in zip(values, found, strict=True))
     return [int(v) if whole and v is not None else v for v in values]

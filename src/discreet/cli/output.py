@@ -78,12 +78,7 @@ def error(problem: DiscreetError, *, as_json: bool) -> None:
 def usage_error(problem: click.UsageError, *, as_json: bool) -> None:
     """Print a wrong call: what is wrong, and which help to read."""
     where = problem.ctx.command_path if problem.ctx else "discreet"
-    failure(
-        "UsageError",
-        _ended(problem.format_message()),
-        f"`{where} --help` shows how to call it.",
-        as_json=as_json,
-    )
+    failure("UsageError", _ended(problem.format_message()), f"`{where} --help` shows how to call it.", as_json=as_json)
 
 
 def unexpected(*, as_json: bool) -> None:

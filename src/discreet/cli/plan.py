@@ -28,9 +28,7 @@ Examples, on a table of `discreet demo --save .`:
 """
 
 
-@click.command(
-    "plan", short_help="What a question would cost, and how exact it would be; free.", epilog=_EXAMPLE
-)
+@click.command("plan", short_help="What a question would cost, and how exact it would be; free.", epilog=_EXAMPLE)
 @question_to_plan
 @click.option(
     "--error",
@@ -40,15 +38,10 @@ Examples, on a table of `discreet demo --save .`:
     help="Instead of --epsilon: the largest error, n=50 or n=5%. Repeatable.",
 )
 @click.option(
-    "--assuming",
-    multiple=True,
-    type=Sized(),
-    help="A public guess at a column, for errors that need it: n=10000.",
+    "--assuming", multiple=True, type=Sized(), help="A public guess at a column, for errors that need it: n=10000."
 )
 @click.option("--rows", default=10_000, show_default=True, help="A guess: over how many rows a mean is.")
-@click.option(
-    "--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the errors."
-)
+@click.option("--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the errors.")
 @click.option("--json", "as_json", is_flag=True, help="The plan and errors as JSON.")
 @click.option("--sql", "show_sql", is_flag=True, help="Also the SQL that the database would run.")
 @click.option("--explain", is_flag=True, help="Also how the cost is derived.")
@@ -69,9 +62,7 @@ def command(
     """
     asked_for = QueryCall(**asked)
     guesses: dict[str, Any] = {"rows": rows, **dict(assuming)}
-    wanted: dict[str, Any] = (
-        {"error": dict(errors), "confidence": confidence, "assuming": guesses} if errors else {}
-    )
+    wanted: dict[str, Any] = {"error": dict(errors), "confidence": confidence, "assuming": guesses} if errors else {}
     from discreet.plan.explain import report_errors, report_lines
 
     with asked_for.open_without_account() as session:

@@ -70,10 +70,7 @@ class Program(click.Group):
             code = error.exit_code
         except (click.Abort, KeyboardInterrupt):
             output.failure(
-                "Interrupted",
-                "Stopped; a charge that was already written stays in its ledger.",
-                "",
-                as_json=as_json,
+                "Interrupted", "Stopped; a charge that was already written stays in its ledger.", "", as_json=as_json
             )
             code = INTERRUPTED
         except BrokenPipeError:

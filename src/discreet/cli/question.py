@@ -25,9 +25,7 @@ def sources(source: str, tables: Sequence[tuple[str, str]]) -> str | dict[str, s
     found = {table_name(source): source}
     for name, other in tables:
         if name in found:
-            raise InvalidParameter(
-                f"Table {name!r} is given twice.", hint="give each --table a name of its own"
-            )
+            raise InvalidParameter(f"Table {name!r} is given twice.", hint="give each --table a name of its own")
         found[name] = other
     return found
 
@@ -47,8 +45,7 @@ def columns(ranges: Sequence[Bounds], values: Sequence[tuple[str, list[str | int
     for column, facts in declared:
         if column in found:
             raise InvalidParameter(
-                f"Column {column!r} is declared twice.",
-                hint="give one --range or one --values for each column",
+                f"Column {column!r} is declared twice.", hint="give one --range or one --values for each column"
             )
         found[column] = facts
     return found
@@ -122,9 +119,7 @@ class QueryCall:
         """Return a session for plans: on the account where there is one, else on none that lasts."""
         from discreet.privacy.guarantee import Budget
 
-        free = self._connect(
-            ":memory:", self._budget() or Budget(self.epsilon or 1, self.delta), analyst=None
-        )
+        free = self._connect(":memory:", self._budget() or Budget(self.epsilon or 1, self.delta), analyst=None)
         if not self.has_account(free.population):
             return free
         free.close()
@@ -194,9 +189,7 @@ class QueryCall:
                 hint="say how many groups one unit may enter and how many rows it may add to each, as in "
                 "--max-groups 3 --max-rows 10; or --bounds auto, which chooses them privately.",
             )
-        return dp.PrivacyUnit(
-            self.unit, max_groups=self.max_groups, max_rows=self.max_rows, tables=self.paths
-        )
+        return dp.PrivacyUnit(self.unit, max_groups=self.max_groups, max_rows=self.max_rows, tables=self.paths)
 
     def _per_person(self) -> Budget | None:
         import discreet as dp
@@ -217,9 +210,7 @@ class QueryCall:
             return None
         epsilon, delta = self.budget
         if delta is not None and self.budget_delta is not None:
-            raise InvalidParameter(
-                "The δ of the budget is given twice.", hint="write --budget 3,1e-6, and no more"
-            )
+            raise InvalidParameter("The δ of the budget is given twice.", hint="write --budget 3,1e-6, and no more")
         cap = {} if self.per_query is None else {"per_query": self.per_query}
         return dp.Budget(epsilon, delta if delta is not None else self.budget_delta or 0, **cap)
 

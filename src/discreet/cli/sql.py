@@ -45,9 +45,7 @@ def command(**asked: Any) -> None:
             output.say_json(answers.as_json(release, session, how.confidence, explain=how.explain))
         else:
             how.say(release)
-            paid = (
-                "Answered from the ledger, free" if release.stored else f"Charged {spelled(release.charged)}"
-            )
+            paid = "Answered from the ledger, free" if release.stored else f"Charged {spelled(release.charged)}"
             left = f"left for {session.population!r} in {call.shown}: {spelled(session.remaining)}"
             output.remark(f"{paid}; {left}.")
         how.draw(release)

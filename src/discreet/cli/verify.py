@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
 @click.command("verify", short_help="Check the certificate of a release, without the data.")
 @click.argument("release")
-@click.option(
-    "--ledger", metavar="FILE", help="The ledger, or its public export, that must have its entries."
-)
+@click.option("--ledger", metavar="FILE", help="The ledger, or its public export, that must have its entries.")
 @click.option("--head", metavar="HASH", help="A head that was published, which the ledger must contain.")
-@click.option(
-    "--registry", is_flag=True, help="Print the release as entries of a registry, once it is verified."
-)
+@click.option("--registry", is_flag=True, help="Print the release as entries of a registry, once it is verified.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(release: str, ledger: str | None, head: str | None, registry: bool, as_json: bool) -> None:
     """Check the certificate in the file RELEASE, step by step, and name the first step that does not hold.
@@ -66,9 +62,7 @@ def _say(verdict: Verdict, *, compared: bool) -> None:
             f"{price(paid.cost.epsilon, paid.cost.delta)} ({paid.relation.value}), charged by entry {paid.entry}."
         )
     if not compared:
-        output.say(
-            "No ledger was compared: whoever made the file could have made the entries up (--ledger FILE)."
-        )
+        output.say("No ledger was compared: whoever made the file could have made the entries up (--ledger FILE).")
 
 
 def _json(verdict: Verdict) -> dict[str, Any]:
@@ -86,8 +80,7 @@ def _read(path: str) -> Any:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError):
         raise InvalidParameter(
-            f"the file {path!r:.200} cannot be read.",
-            hint="json.dump(release.certificate(), file) writes one",
+            f"the file {path!r:.200} cannot be read.", hint="json.dump(release.certificate(), file) writes one"
         ) from None
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)

@@ -30,12 +30,9 @@ def check(option: str, file: str, used: Iterable[str] = ()) -> None:
     if here.is_dir():
         raise InvalidParameter(f"{option} {file} is a folder.", hint="name a file in it")
     for place in used:
-        if _same(Path(place), here) or fnmatch(
-            str(here), str(Path(place).resolve())
-        ):  # a source may be a glob
+        if _same(Path(place), here) or fnmatch(str(here), str(Path(place).resolve())):  # a source may be a glob
             raise InvalidParameter(
-                f"{option} {file} would be written over {place}, which this command uses.",
-                hint="name another file",
+                f"{option} {file} would be written over {place}, which this command uses.", hint="name another file"
             )
 
 

@@ -59,9 +59,7 @@ class AskedOfOne:
         """The question with what its own words say of ε, δ and caps."""
         return prepare(self.sql, self.dialect, tables)
 
-    def plan(
-        self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)
-    ) -> Plan:
+    def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
         """Its plan over these tables, at so large a part of this ε.
 
         Raises:
@@ -70,9 +68,7 @@ class AskedOfOne:
         from discreet.plan.plan import alone
 
         prepared = self.prepared(tables)
-        spent = (
-            epsilon_asked(prepared.epsilon_or(None if epsilon is None else one("epsilon", epsilon))) * part
-        )
+        spent = epsilon_asked(prepared.epsilon_or(None if epsilon is None else one("epsilon", epsilon))) * part
         staged = None if self.chosen is None else self._in_stages(prepared, tables, spent)
         if staged is not None:
             return staged
@@ -120,9 +116,7 @@ class AskedOfBoth(AskedOfOne):
 
     units: Mapping[str, tuple[PrivacyUnit, PrivacyUnit]]
 
-    def plan(
-        self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)
-    ) -> Plan:
+    def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
         """As `AskedOfOne.plan`; ε and δ are what no population pays more than, or one for each."""
         from discreet.plan.flows.plan import make_shared_plan
         from discreet.plan.query import kind_of
@@ -186,8 +180,7 @@ def one(name: str, given: ForEach) -> Real:
     """
     if isinstance(given, Mapping):
         raise InvalidParameter(
-            f"{name} is one number here: one population pays.",
-            hint=f"{name}={next(iter(given.values()), 0.5)}",
+            f"{name} is one number here: one population pays.", hint=f"{name}={next(iter(given.values()), 0.5)}"
         )
     return given
 

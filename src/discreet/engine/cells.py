@@ -120,9 +120,7 @@ def measured(query: Query, of: str = "") -> Running[NoisyTable]:
         levels.append(tuple(zip(*totals, strict=True)))
     trees = yield from drawn(Draw(f"{of}tree {i}", shown) for i in range(len(a.spreads)))
     rows = zip(*columns, strict=True) if columns else (() for _ in shown)
-    return NoisyTable(
-        tuple(shown), tuple(tuple(r) for r in rows), tuple(reports), tuple(trees), tuple(levels)
-    )
+    return NoisyTable(tuple(shown), tuple(tuple(r) for r in rows), tuple(reports), tuple(trees), tuple(levels))
 
 
 def measure(query: Query, run: Run, rng: Entropy) -> NoisyTable:
@@ -291,9 +289,7 @@ def level_sums(kept: Sequence[int], cells: Cells) -> Cells:
     found: Cells = {}
     for key, row in cells.items():
         shown = tuple(key[i] for i in kept)
-        found[shown] = (
-            [a + b for a, b in zip(found[shown], row, strict=True)] if shown in found else list(row)
-        )
+        found[shown] = [a + b for a, b in zip(found[shown], row, strict=True)] if shown in found else list(row)
     return found
 
 
@@ -349,9 +345,7 @@ def _read(plan: Query, run: Run, text: str) -> Cells:
     else:
         found = {_declared(row[:n], keys.lists): [int(c) for c in row[n:]] for row in rows}
     if len(found) != len(rows):  # two rows of one group would mean that a unit was counted in both
-        raise BackendFailed(
-            "The database gave one group twice. The charge stands.", hint="please report the question"
-        )
+        raise BackendFailed("The database gave one group twice. The charge stands.", hint="please report the question")
     return found
 
 
@@ -361,16 +355,10 @@ def _declared(places: tuple[Any, ...], lists: tuple[tuple[Scalar, ...], ...]) ->
 
 
 def _reports(plan: Query, run: Run, rng: Entropy) -> tuple[int, ...]:
-    noises = [
-        z
-        for report, z in zip(plan.reports, plan.allocation.reports, strict=True)
-        for _ in range(report.places)
-    ]
+    noises = [z for report, z in zip(plan.reports, plan.allocation.reports, strict=True) for _ in range(report.places)]
     found: list[int] = []
     for text in plan.truncation:
-        found += _noisy_counts(
-            run, text, noises[len(found) :], rng
-        )  # in a frame of its own, as the next may fail
+        found += _noisy_counts(run, text, noises[len(found) :], rng)  # in a frame of its own, as the next may fail
     if len(found) != len(noises):
         raise _no_report()
     return tuple(found)

@@ -89,9 +89,7 @@ def connect(
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
-    _check_given(
-        facts, {"budget": budget, "per_person": per_person}, {"population": population, "version": version}
-    )
+    _check_given(facts, {"budget": budget, "per_person": per_person}, {"population": population, "version": version})
     with ExitStack() as opened:
         backend = opened.enter_context(closing(DuckDB(source, names=names)))
         owners = find_owners(who, public, backend.tables, backend.views)
@@ -99,19 +97,11 @@ def connect(
 
         def accounts(book: Ledger) -> list[Account]:
             account = book.prepared_account(
-                whose,
-                budget,
-                relation=wanted,
-                filter=filter,
-                curve=curve,
-                per_person=per_person,
-                analysts=analysts,
+                whose, budget, relation=wanted, filter=filter, curve=curve, per_person=per_person, analysts=analysts
             )
             return [account.asked_by(analyst)]
 
-        book, (account,), tables = _open(
-            opened, backend, place, facts, {whose: who}, {whose: owners}, accounts
-        )
+        book, (account,), tables = _open(opened, backend, place, facts, {whose: who}, {whose: owners}, accounts)
         session = Session(book, [account], backend, tables, version, bounds=bounds)
         opened.pop_all()
         return session
@@ -176,9 +166,7 @@ def connect_both(
                     f"a new account for {n!r} needs a budget with ε above 0.",
                     hint=f"budget={{{n!r}: dp.Budget(epsilon=3), …}}",
                 )
-            account = book.prepared_account(
-                n, budgets.get(n), relation=relations.get(n), filter=filters.get(n)
-            )
+            account = book.prepared_account(n, budgets.get(n), relation=relations.get(n), filter=filters.get(n))
             found.append(account.asked_by(analysts.get(n)))
             _check_account(account)
         return found
@@ -288,8 +276,7 @@ def _only_private(owners: Owners) -> str:
     if len(private) == 1:
         return private[0]
     raise InvalidParameter(
-        "Several tables need the name of the population whose budget they share.",
-        hint='population="customers"',
+        "Several tables need the name of the population whose budget they share.", hint='population="customers"'
     )
 
 

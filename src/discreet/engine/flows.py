@@ -76,13 +76,7 @@ def _flows(plan: Plan, rows: Sequence[tuple[Any, ...]]) -> list[list[int]]:
         for flow in network.flows:
             weight = np.array(next(weights), np.int64)
             total += flow.sign * largest_flows(
-                group,
-                first,
-                second,
-                weight,
-                groups=groups,
-                most_first=flow.caps[0],
-                most_second=flow.caps[1],
+                group, first, second, weight, groups=groups, most_first=flow.caps[0], most_second=flow.caps[1]
             )
         found.append(total.tolist())
     return found

@@ -32,11 +32,7 @@ class Meter:
     __slots__ = ("_exact", "_left", "_lock", "_process", "_rng", "journal")
 
     def __init__(
-        self,
-        uses: Sequence[PlannedUse],
-        read: Read,
-        rng: Entropy,
-        columns: ReadColumns | None = None,
+        self, uses: Sequence[PlannedUse], read: Read, rng: Entropy, columns: ReadColumns | None = None
     ) -> None:
         self._left: dict[str, tuple[PlannedUse, int]] = {}
         self._plan(uses)

@@ -94,9 +94,7 @@ class Payers:
         if account.filter == "basic":  # ε itself adds up, and the account has said it
             return refusal
         asked = plan.epsilon
-        return with_fitting(
-            refusal, lambda e: at(e / asked).charge, lambda c: account.refusal(c) is None, asked
-        )
+        return with_fitting(refusal, lambda e: at(e / asked).charge, lambda c: account.refusal(c) is None, asked)
 
     def _affords(self, at: Callable[[Fraction], Plan], part: Fraction) -> bool:
         """Whether all accounts would pay now for a plan at a part of its ε."""
@@ -119,11 +117,7 @@ def _fitting_both(refusal: BudgetExceeded, plan: Plan, share: Fraction | None) -
     if share is not None and plan.flows is not None:
         fits = {p.population: decimal(part_of(p.allowed.epsilon, share)) for p in plan.flows.parties}
         same = len(set(fits.values())) == 1
-        said = (
-            next(iter(fits.values()))
-            if same
-            else "{" + ", ".join(f"{p!r}: {e}" for p, e in fits.items()) + "}"
-        )
+        said = next(iter(fits.values())) if same else "{" + ", ".join(f"{p!r}: {e}" for p, e in fits.items()) + "}"
         hint = f"epsilon={said} would fit; {hint.split('; ', 1)[-1]}"
     return BudgetExceeded(
         f"{refusal.message} The question would charge {pays}; nothing was charged to either.",

@@ -89,9 +89,7 @@ def verified(
         plan = replace(plan, payers=(replace(payer, population=account.population),))
     # whatever its code may read of a recipe that is a value is part of what is asked
     value = repr(recipe) if is_dataclass(recipe) else ""
-    once = (
-        [] if plan.draws is None else [SystemEntropy().bytes(16).hex()]
-    )  # a run that stays open is never found again
+    once = [] if plan.draws is None else [SystemEntropy().bytes(16).hex()]  # a run that stays open is never found again
     asked = json.dumps([name, value, account.population, version, plan.identity, *once])
     plan = replace(plan, recipe=name, identity=hashlib.sha256(asked.encode()).hexdigest())
     claim = plan.claim
@@ -113,9 +111,7 @@ def verified(
 class Desk:
     """What a session performs with: accounts that pay, the database, its tables, and the owner's label of the data."""
 
-    def __init__(
-        self, payers: Payers, backend: Backend, tables: Sequence[TableSchema], version: str | None
-    ) -> None:
+    def __init__(self, payers: Payers, backend: Backend, tables: Sequence[TableSchema], version: str | None) -> None:
         self.payers = payers
         self.backend = backend
         self.tables = tuple(tables)
@@ -162,18 +158,14 @@ class Desk:
         try:
             with self._paid(recipe, plan) as (charges, meter):
                 meter.read_ahead()
-                return OpenRun(
-                    recipe.run(plan), meter, lambda state: self._stored(recipe, plan, state, charges)
-                )
+                return OpenRun(recipe.run(plan), meter, lambda state: self._stored(recipe, plan, state, charges))
         except BudgetExceeded as refusal:
             refused = refusal
         raise self.payers.fitting(refused, plan, lambda part: kept_open(recipe.plan(self.tables, part)))
 
     def _refuse_others(self, plan: Plan) -> None:
         if [p.population for p in plan.payers] != [a.population for a in self.payers.accounts]:
-            raise InternalError(
-                "This plan is paid for by others than this session's accounts. Nothing was charged."
-            )
+            raise InternalError("This plan is paid for by others than this session's accounts. Nothing was charged.")
 
     def _again(self, recipe: Recipe[S, R], plan: Plan, found: Entry) -> R:
         """The result of a stored state."""

@@ -142,9 +142,7 @@ class PartUse(PlannedUse):
         part, people = self.part, self._people(exact)
         if part.sampling is not None:
             sampling, size = part.sampling, people.size
-            samples: Iterator[Integers] = exact.once(
-                ("samples", self.name), lambda: sampling.start(size, rng)
-            )
+            samples: Iterator[Integers] = exact.once(("samples", self.name), lambda: sampling.start(size, rng))
             people = self._prepared(people.take(next(samples)))
         law = part.law
         assert law is not None
@@ -189,9 +187,9 @@ def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any
         whole = by_recipe(lambda: code.whole(people, part.name, args))
         return np.asarray(_integers(whole, (part.width,))[None, :])
     if part.apart:
-        return np.array(
-            [_of_one(part, code, people.one(i), args) for i in range(people.size)], np.int64
-        ).reshape(people.size, part.width)
+        return np.array([_of_one(part, code, people.one(i), args) for i in range(people.size)], np.int64).reshape(
+            people.size, part.width
+        )
     found: Any = by_recipe(lambda: code.each(people, part.name, args))
     if type(found) is not tuple:
         return _integers(found, (people.size, part.width))

@@ -32,9 +32,7 @@ class RecipeTable:
         rows: the rows, of plain values.
     """
 
-    def __init__(
-        self, plan: Plan, columns: Sequence[str], rows: Sequence[Sequence[Any]], receipt: Receipt
-    ) -> None:
+    def __init__(self, plan: Plan, columns: Sequence[str], rows: Sequence[Sequence[Any]], receipt: Receipt) -> None:
         self.plan = plan
         self.columns = [*columns]
         self.rows = [tuple(row) for row in rows]

@@ -75,9 +75,7 @@ class Questions:
         check_format(kept)
         if plan.stages is not None:
             choice, table = restored(kept)
-            return AnsweredQuestions(
-                (NoisyTable.from_json(table),), choice, plan.stages.settled(plan, choice)
-            )
+            return AnsweredQuestions((NoisyTable.from_json(table),), choice, plan.stages.settled(plan, choice))
         return AnsweredQuestions(tuple(NoisyTable.from_json(t) for t in kept.get("tables", [kept])))
 
     def build(self, plan: Plan, state: AnsweredQuestions, receipt: Receipt) -> dict[str, Release]:
@@ -93,9 +91,7 @@ class Questions:
             for name, output in plan.outputs.items()
         }
 
-    def answers(
-        self, plan: Plan, state: AnsweredQuestions, result: Mapping[str, Release]
-    ) -> dict[str, dict[str, Any]]:
+    def answers(self, plan: Plan, state: AnsweredQuestions, result: Mapping[str, Release]) -> dict[str, dict[str, Any]]:
         return {name: answer(r.columns, r.rows) for name, r in result.items()}
 
 

@@ -108,13 +108,7 @@ class Release:
         if self._original is not None:
             return self
         return Release(
-            self.plan,
-            self.table,
-            name=self.name,
-            stored=self.stored,
-            paid=self.paid,
-            original=self,
-            drawn=self.drawn,
+            self.plan, self.table, name=self.name, stored=self.stored, paid=self.paid, original=self, drawn=self.drawn
         )
 
     @property
@@ -167,9 +161,7 @@ class Release:
         """
         from discreet.plan.reported import report_notes
 
-        raised = (
-            ["Numbers that cannot be negative are not shown below 0."] if self._original is not None else []
-        )
+        raised = ["Numbers that cannot be negative are not shown below 0."] if self._original is not None else []
         people = [OVER_PEOPLE] if self.paid is not None and self.paid.over_people else []
         reports = report_notes(self.query, self.truncation, self._lines_of)
         chosen = () if self.query.chosen is None else self.query.chosen.sentences
@@ -278,9 +270,7 @@ class Release:
 
     def _footer(self, shown: Sequence[Sequence[str | None]]) -> str:
         price = self.plan.price
-        paid = (
-            f"answered again from the ledger, free (it cost {price})" if self.stored else f"charged {price}"
-        )
+        paid = f"answered again from the ledger, free (it cost {price})" if self.stored else f"charged {price}"
         uneven = any(" +" in cell and " −" in cell for row in shown for cell in row if cell is not None)
         sides = ", + and − are its sides where they differ" if uneven else ""
         return f"± is a 95 % interval{sides}; {paid}"
@@ -291,10 +281,7 @@ class Release:
 
         shown = self._selected[:SHOWN_ROWS]
         intervals = [self.interval(name)[:SHOWN_ROWS] for name in self.columns]
-        cells = [
-            [measured(v, intervals[j][i]) for j, v in enumerate(values)]
-            for i, (_, values) in enumerate(shown)
-        ]
+        cells = [[measured(v, intervals[j][i]) for j, v in enumerate(values)] for i, (_, values) in enumerate(shown)]
         return self.columns, cells
 
 
@@ -421,9 +408,7 @@ def _agreed(
 
     combined = agreements(plan.question, plan.allocation)
     columns = [
-        agreement.adjusted(
-            [row[i] for row in table.cells], [[row[i] for row in level] for level in table.levels]
-        )
+        agreement.adjusted([row[i] for row in table.cells], [[row[i] for row in level] for level in table.levels])
         for i, agreement in enumerate(combined)
     ]
     of_level = cache(lambda kept: tuple(a.noise(kept) for a in combined))

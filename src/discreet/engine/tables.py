@@ -149,8 +149,7 @@ def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
     views = backend.refresh()
     if any(t.view != views[t.name] for t in tables):
         raise SourceError(
-            "The columns of a source changed while the query was planned. Nothing was charged.",
-            hint="ask again",
+            "The columns of a source changed while the query was planned. Nothing was charged.", hint="ask again"
         )
 
 

@@ -46,15 +46,12 @@ def mixed(table: ProbabilityTable, inputs: tuple[object, ...], weights: Rows, wh
     refuse_large(len(inputs), len(table.outputs))
     columns = list(zip(*table.rows, strict=True))
     rows = tuple(
-        tuple(sum(w * p for w, p in zip(row, column, strict=True) if w) for column in columns)
-        for row in weights
+        tuple(sum(w * p for w, p in zip(row, column, strict=True) if w) for column in columns) for row in weights
     )
     return of_integers(inputs, table.outputs, rows, whole * table.whole)
 
 
-def through(
-    table: ProbabilityTable, channel: Callable[[Hashable], Mapping[Hashable, Fraction]]
-) -> ProbabilityTable:
+def through(table: ProbabilityTable, channel: Callable[[Hashable], Mapping[Hashable, Fraction]]) -> ProbabilityTable:
     """Return the table whose output was handed to a channel: a law for each output."""
     laws = [channel(o) for o in table.outputs]
     outputs: dict[Hashable, int] = {}
@@ -154,9 +151,7 @@ def poisson(table: ProbabilityTable, rate: Fraction) -> ProbabilityTable:
     known = _databases(table)
     work = sum(math.prod(n + 1 for n in x.counts) for x in known)
     if work > MOST_ENTRIES:
-        raise InvalidParameter(
-            f"the inputs have {work:,} samples in all; at most {MOST_ENTRIES:,} are gone through."
-        )
+        raise InvalidParameter(f"the inputs have {work:,} samples in all; at most {MOST_ENTRIES:,} are gone through.")
     place = {x.counts: i for i, x in enumerate(known)}
     most = max(x.size for x in known)
     taken, left = rate.numerator, rate.denominator - rate.numerator

@@ -38,8 +38,7 @@ class Database:
     def __init__(self, universe: Iterable[object], counts: Iterable[int]) -> None:
         kinds = kinds_of(universe)
         many = tuple(
-            count("a count of records", n, least=0)
-            for n in several("counts", counts, hint="counts=[2, 0, 1]")
+            count("a count of records", n, least=0) for n in several("counts", counts, hint="counts=[2, 0, 1]")
         )
         if len(many) != len(kinds):
             raise InvalidParameter(f"there are {len(kinds)} kinds of records and {len(many)} counts.")
@@ -78,9 +77,7 @@ class Database:
         References: Dwork, Roth 2014, Definition 2.3, https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf
         """
         if self.universe != other.universe:
-            raise InvalidParameter(
-                "databases over two universes have no distance.", hint="give both the same universe"
-            )
+            raise InvalidParameter("databases over two universes have no distance.", hint="give both the same universe")
         return sum(abs(a - b) for a, b in zip(self.counts, other.counts, strict=True))
 
     def steps(self, other: Database, relation: str | Relation) -> int | None:
@@ -193,9 +190,7 @@ def kinds_of(universe: Iterable[object]) -> tuple[object, ...]:
     """
     kinds = _several("universe", universe)
     if not kinds:
-        raise InvalidParameter(
-            "universe has no elements.", hint="universe=range(5), or the values a record may take"
-        )
+        raise InvalidParameter("universe has no elements.", hint="universe=range(5), or the values a record may take")
     if len(kinds) > MOST:
         raise InvalidParameter(f"universe has {len(kinds)} elements; at most {MOST} are gone through.")
     try:
@@ -215,11 +210,7 @@ def refuse_many(many: int, size: int, kinds: int, what: str) -> None:
     """
     if many > MOST:
         shown = (
-            f"{many:,}"
-            if many < 10**15
-            else f"about 10^{len(str(many)) - 1}"
-            if many < 10**4000
-            else "over 10^4000"
+            f"{many:,}" if many < 10**15 else f"about 10^{len(str(many)) - 1}" if many < 10**4000 else "over 10^4000"
         )
         raise InvalidParameter(
             f"there are {shown} {what} of {size} records over {kinds} kinds; at most {MOST:,} are gone through.",

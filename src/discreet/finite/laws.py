@@ -75,8 +75,7 @@ def geometric(most: int, *, epsilon: Real, sensitivity: int = 1) -> Mechanism:
     refuse_slow(whole.bit_length(), n + 1, sum(min(n - x, step) for x in range(n)))
     powers = [p**k * q ** (n - k) for k in range(n + 1)]
     rows = tuple(
-        (q * powers[x], *((q - p) * powers[abs(o - x)] for o in range(1, n)), q * powers[n - x])
-        for x in range(n + 1)
+        (q * powers[x], *((q - p) * powers[abs(o - x)] for o in range(1, n)), q * powers[n - x]) for x in range(n + 1)
     )
     counts = tuple(range(n + 1))
     pairs = tuple((x, y) for x in counts for y in range(x + 1, min(n, x + step) + 1))
@@ -165,14 +164,11 @@ def names_of(name: str, values: Iterable[object]) -> tuple[Hashable, ...]:
     for o in several(name, values, hint=f"{name}=['yes', 'no']"):
         if not isinstance(o, Hashable):
             raise InvalidParameter(
-                f"{name} has a {type(o).__name__}, which cannot be an output.",
-                hint="give numbers, texts or tuples",
+                f"{name} has a {type(o).__name__}, which cannot be an output.", hint="give numbers, texts or tuples"
             )
         found.append(o)
     if len(set(found)) < len(found):
-        raise InvalidParameter(
-            f"{name} has an element twice.", hint="give each once; True is 1, and 2.0 is 2"
-        )
+        raise InvalidParameter(f"{name} has an element twice.", hint="give each once; True is 1, and 2.0 is 2")
     if not found:
         raise InvalidParameter(f"{name} has no elements.", hint=f"{name}=['yes', 'no']")
     return tuple(found)

@@ -73,12 +73,7 @@ class Mechanism(ComparedTable):
     """
 
     def __init__(
-        self,
-        rows: object,
-        *,
-        inputs: Iterable[object] | None = None,
-        neighbours: Neighbours = None,
-        rounding: Real = 0,
+        self, rows: object, *, inputs: Iterable[object] | None = None, neighbours: Neighbours = None, rounding: Real = 0
     ) -> None:
         slack = exact("rounding", rounding)
         if isinstance(rows, Mapping) and rows and not any(isinstance(r, Mapping) for r in rows.values()):
@@ -100,9 +95,7 @@ class Mechanism(ComparedTable):
     def chance(self, x: object, event: Iterable[Hashable] | Callable[[Any], bool]) -> Fraction:
         """P(M(x) ∈ E) for an event: outputs, or a function that says which outputs are in it."""
         inside: Callable[[Any], bool] = (
-            event
-            if callable(event)
-            else several("event", event, hint="outputs, or a function of one").__contains__
+            event if callable(event) else several("event", event, hint="outputs, or a function of one").__contains__
         )
         return sum((p for o, p in self.law(x).items() if inside(o)), Fraction(0))
 
@@ -207,16 +200,12 @@ class Mechanism(ComparedTable):
         References: McSherry 2009, Theorem 4, https://doi.org/10.1145/1559845.1559850
         """
         if not isinstance(other, Mechanism):
-            raise InvalidParameter(
-                f"what works on the other part must be a Mechanism, not {type(other).__name__}."
-            )
+            raise InvalidParameter(f"what works on the other part must be a Mechanism, not {type(other).__name__}.")
         table = beside(self.table, other.table)
         m, n = len(self.inputs), len(other.inputs)
         pairs = product(self.pairs, other.pairs, m, n)
         edges = (
-            pairs
-            if (self.pairs, other.pairs) == (self.edges, other.edges)
-            else product(self.edges, other.edges, m, n)
+            pairs if (self.pairs, other.pairs) == (self.edges, other.edges) else product(self.edges, other.edges, m, n)
         )
         return made(table, pairs, edges)
 
@@ -229,9 +218,7 @@ class Mechanism(ComparedTable):
         """
         return made(self.table, within(self.edges, len(self.inputs), k), self.edges)
 
-    def of(
-        self, f: Callable[..., Hashable], *, inputs: Iterable[object], neighbours: Neighbours = None
-    ) -> Mechanism:
+    def of(self, f: Callable[..., Hashable], *, inputs: Iterable[object], neighbours: Neighbours = None) -> Mechanism:
         """Return the mechanism x ↦ M(f(x)): this one, on the answer to a question about the input.
 
         `f` is handed the records of a `Database`, and any other input as it is.
@@ -322,10 +309,7 @@ class Mechanism(ComparedTable):
         refuse_no_function("loss", loss, hint="lambda x, o: abs(x - o)")
         whole = self.table.whole
         means = [
-            sum(
-                (p * cost("loss", loss(records_of(x), o)) for p, o in zip(row, self.outputs, strict=True)),
-                Fraction(0),
-            )
+            sum((p * cost("loss", loss(records_of(x), o)) for p, o in zip(row, self.outputs, strict=True)), Fraction(0))
             / whole
             for x, row in zip(self.inputs, self.table.rows, strict=True)
         ]
@@ -440,9 +424,7 @@ def _cell(p: Fraction) -> str:
     return str(p) if p.denominator < 1000 else f"{float(p):.4g}"
 
 
-def dominating(
-    laws: Iterable[tuple[Row, Row]], whole: int
-) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+def dominating(laws: Iterable[tuple[Row, Row]], whole: int) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
     """(P, Q) with P(E) − aQ(E) at its largest, for every a ≥ 0, what it is at most over all the given pairs of laws.
 
     The points (Q(E), P(E)) of the likeliest events of all pairs have an upper convex hull; its edges are the

@@ -83,9 +83,7 @@ def read(mechanism: Any, inputs: Iterable[object] | None, rounding: Fraction) ->
     return _table(known, tuple(range(len(rows[0]) if rows else 0)), rows, rounding)
 
 
-def graph(
-    table: ProbabilityTable, neighbours: Iterable[tuple[object, object]] | None
-) -> tuple[tuple[int, int], ...]:
+def graph(table: ProbabilityTable, neighbours: Iterable[tuple[object, object]] | None) -> tuple[tuple[int, int], ...]:
     """Pairs of neighbours as indices of inputs, each once and in order; all pairs by default.
 
     Raises:
@@ -97,9 +95,7 @@ def graph(
         return tuple((i, j) for i in range(many) for j in range(i + 1, many))
     place = _places(table.inputs)
     found: dict[tuple[int, int], None] = {}
-    for pair in several(
-        "neighbours", neighbours, hint="neighbours=[(0, 1), (1, 2)], a function, or 'replace'"
-    ):
+    for pair in several("neighbours", neighbours, hint="neighbours=[(0, 1), (1, 2)], a function, or 'replace'"):
         try:
             x, y = pair
         except (TypeError, ValueError):
@@ -113,15 +109,11 @@ def graph(
     return tuple(found)
 
 
-def of_integers(
-    inputs: tuple[object, ...], outputs: tuple[Hashable, ...], rows: Rows, whole: int
-) -> ProbabilityTable:
+def of_integers(inputs: tuple[object, ...], outputs: tuple[Hashable, ...], rows: Rows, whole: int) -> ProbabilityTable:
     """Return the table of exact probabilities rows / whole, in lowest terms; each row is known to sum to `whole`."""
     shared = math.gcd(whole, *(p for row in rows for p in row))
     least = tuple(tuple(p // shared for p in row) for row in rows)
-    return ProbabilityTable(
-        inputs, outputs, least, whole // shared, least, least, whole // shared, Fraction(0)
-    )
+    return ProbabilityTable(inputs, outputs, least, whole // shared, least, least, whole // shared, Fraction(0))
 
 
 def _of_mappings(inputs: tuple[object, ...], laws: Sequence[object], rounding: Fraction) -> ProbabilityTable:
@@ -138,10 +130,7 @@ def _of_mappings(inputs: tuple[object, ...], laws: Sequence[object], rounding: F
 
 
 def _table(
-    inputs: tuple[object, ...],
-    outputs: tuple[Hashable, ...],
-    rows: Sequence[Sequence[Any]],
-    rounding: Fraction,
+    inputs: tuple[object, ...], outputs: tuple[Hashable, ...], rows: Sequence[Sequence[Any]], rounding: Fraction
 ) -> ProbabilityTable:
     if not inputs or not outputs:
         raise InvalidParameter("mechanism has no inputs or no outputs.", hint=_EXAMPLE)

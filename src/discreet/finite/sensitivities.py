@@ -181,9 +181,7 @@ class _Values:
 
     def __init__(self, f: Callable[..., Any], kinds: tuple[object, ...]) -> None:
         if not callable(f):
-            raise InvalidParameter(
-                f"f must be a function of the records, not {type(f).__name__}.", hint="f=sum"
-            )
+            raise InvalidParameter(f"f must be a function of the records, not {type(f).__name__}.", hint="f=sum")
         self.f, self.kinds = f, kinds
         self.known: dict[Counts, Numbers] = {}
         self.exact = True
@@ -205,9 +203,7 @@ class _Values:
             return sum(moved, Fraction(0))
         return sum((m * m for m in moved), Fraction(0)) if norm == 2 else max(moved, default=Fraction(0))
 
-    def local(
-        self, counts: Counts, relation: Relation, size: int | None, norm: float
-    ) -> tuple[Fraction, Pair | None]:
+    def local(self, counts: Counts, relation: Relation, size: int | None, norm: float) -> tuple[Fraction, Pair | None]:
         """Return the largest change from one database to a neighbour, and the two."""
         best, where = Fraction(-1), None
         for other in around(counts, relation, size):
@@ -217,13 +213,7 @@ class _Values:
         return best, where
 
     def attained(
-        self,
-        best: Fraction,
-        where: Pair | None,
-        norm: float,
-        *,
-        centre: Database | None = None,
-        exactly: bool = True,
+        self, best: Fraction, where: Pair | None, norm: float, *, centre: Database | None = None, exactly: bool = True
     ) -> Attained:
         """Return the number with its pair; 0 where there are no neighbours."""
         best = max(best, Fraction(0))
@@ -248,9 +238,7 @@ class _Values:
             found[k] = self._number(v, x)
         if not isinstance(value, Mapping):
             if self.length not in (None, len(found)):
-                raise InvalidParameter(
-                    f"f gives {self.length} numbers for one database and {len(found)} for {x}."
-                )
+                raise InvalidParameter(f"f gives {self.length} numbers for one database and {len(found)} for {x}.")
             self.length = len(found)
         return found
 
@@ -290,15 +278,11 @@ def _read(
     asked: object = norm  # what came need not be what was annotated
     if not isinstance(asked, int | float) or asked not in (1, 2, math.inf) or isinstance(asked, bool):
         given = repr(asked) if isinstance(asked, int | float | str) else type(asked).__name__
-        raise InvalidParameter(
-            f"norm must be 1, 2 or math.inf, not {given}.", hint="norm=1 for Laplace noise"
-        )
+        raise InvalidParameter(f"norm must be 1, 2 or math.inf, not {given}.", hint="norm=1 for Laplace noise")
     return kinds_of(universe), count("size", size, least=0), Relation.parse(relation), norm
 
 
-def _of(
-    x: Iterable[object] | Database, kinds: tuple[object, ...], size: int | None, relation: Relation
-) -> Counts:
+def _of(x: Iterable[object] | Database, kinds: tuple[object, ...], size: int | None, relation: Relation) -> Counts:
     if isinstance(x, Database):
         if x.universe != kinds:
             raise InvalidParameter("x is a database over another universe.", hint="universe=x.universe")
@@ -387,10 +371,6 @@ class Attained(Fraction):
 
 
 def _made(
-    value: Fraction,
-    pair: tuple[Database, Database] | None,
-    exact: bool,
-    squared: Fraction,
-    centre: Database | None,
+    value: Fraction, pair: tuple[Database, Database] | None, exact: bool, squared: Fraction, centre: Database | None
 ) -> Attained:
     return Attained(value, pair, exact=exact, squared=squared, centre=centre)

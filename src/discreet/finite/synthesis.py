@@ -145,17 +145,11 @@ def optimal(
         inputs=known,
         neighbours=[(known[i], known[j]) for i, j in blank.pairs] if neighbours is not None else None,
     )
-    return Optimal(
-        mechanism, value, bound, tuple(found.prior), tuple(tuple(r) for r in found.prices), is_vertex
-    )
+    return Optimal(mechanism, value, bound, tuple(found.prior), tuple(tuple(r) for r in found.prices), is_vertex)
 
 
 def remapped(
-    mechanism: Mechanism,
-    loss: Callable[[Any, Any], Real],
-    *,
-    prior: object,
-    outputs: Iterable[Hashable] | None = None,
+    mechanism: Mechanism, loss: Callable[[Any, Any], Real], *, prior: object, outputs: Iterable[Hashable] | None = None
 ) -> Mechanism:
     """Return the mechanism whose every output is replaced by the best reply to it under a prior: post-processing.
 
@@ -172,14 +166,12 @@ def remapped(
     law = prior_of(mechanism.inputs, prior)
     known = mechanism.outputs if outputs is None else names_of("outputs", outputs)
     costs: Matrix = [
-        [b * cost("loss", loss(records_of(x), r)) for r in known]
-        for b, x in zip(law, mechanism.inputs, strict=True)
+        [b * cost("loss", loss(records_of(x), r)) for r in known] for b, x in zip(law, mechanism.inputs, strict=True)
     ]
     reply = {}
     for o, column in zip(mechanism.outputs, zip(*mechanism.table.rows, strict=True), strict=True):
         means = [
-            sum((p * row[k] for p, row in zip(column, costs, strict=True)), Fraction(0))
-            for k in range(len(known))
+            sum((p * row[k] for p, row in zip(column, costs, strict=True)), Fraction(0)) for k in range(len(known))
         ]
         reply[o] = known[means.index(min(means))]
     return mechanism.post(reply)
@@ -190,9 +182,7 @@ def _first(ranked: tuple[Fraction, *tuple[object, ...]]) -> Fraction:
 
 
 def _mean(costs: Matrix, rows: Matrix, law: list[Fraction] | None) -> Fraction:
-    means = [
-        sum((c * p for c, p in zip(a, b, strict=True)), Fraction(0)) for a, b in zip(costs, rows, strict=True)
-    ]
+    means = [sum((c * p for c, p in zip(a, b, strict=True)), Fraction(0)) for a, b in zip(costs, rows, strict=True)]
     return max(means) if law is None else sum((b * v for b, v in zip(law, means, strict=True)), Fraction(0))
 
 
@@ -231,9 +221,7 @@ def vertex(rows: Matrix, edges: Ordered, grown: Fraction, costs: Matrix | None) 
             row.append(Fraction(0))
         for x in range(n):
             if max(means) - means[x] <= _NEAR * size:
-                mean = [
-                    part.get(x, Fraction(0)) * costs[x][o] for part, o in zip(parts, column_of, strict=True)
-                ]
+                mean = [part.get(x, Fraction(0)) * costs[x][o] for part, o in zip(parts, column_of, strict=True)]
                 system.append([*mean, Fraction(-1)])
     right = [Fraction(1)] * n + [Fraction(0)] * (len(system) - n)
     factors = _solved([[*row, b] for row, b in zip(system, right, strict=True)], unknowns)
@@ -325,9 +313,7 @@ class Solution:
     prior: list[Fraction]
 
 
-def solutions(
-    costs: Matrix, edges: Ordered, grown: Fraction, prior: list[Fraction] | None
-) -> Iterator[Solution]:
+def solutions(costs: Matrix, edges: Ordered, grown: Fraction, prior: list[Fraction] | None) -> Iterator[Solution]:
     """Yield the least mean cost under the prior, or without one the least of the largest mean cost, in several ways.
 
     The variables are P(o | x), row by row, and for the second task the largest mean. All solutions are near the truth;
@@ -360,12 +346,9 @@ def solutions(
         entries += [scaled.ravel(), -np.ones(n)]
     width = n * m + extra
     upper = coo_matrix(
-        (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))),
-        shape=(one.size + n * extra, width),
+        (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))), shape=(one.size + n * extra, width)
     ).tocsr()
-    sums = coo_matrix(
-        (np.ones(n * m), (np.repeat(np.arange(n), m), np.arange(n * m))), shape=(n, width)
-    ).tocsr()
+    sums = coo_matrix((np.ones(n * m), (np.repeat(np.arange(n), m), np.arange(n * m))), shape=(n, width)).tocsr()
     solver: Any = linprog
     found: Any = None
     solved = False
@@ -389,18 +372,14 @@ def solutions(
         if weights is None:
             least = [Fraction(float(w)) for w in marginals[one.size :]]
             weights = [w / sum(least) for w in least] if any(least) else [Fraction(1, n)] * n
-        prices = [
-            [Fraction(float(v) / half) * size for v in row] for row in marginals[: one.size].reshape(-1, m)
-        ]
+        prices = [[Fraction(float(v) / half) * size for v in row] for row in marginals[: one.size].reshape(-1, m)]
         law = [[Fraction(max(float(p), 0.0)) for p in row] for row in found.x[: n * m].reshape(n, m)]
         yield Solution(law, prices, weights)
     if not solved:
         raise InternalError(f"the linear program was not solved: {found.message}")
 
 
-def lower_bound(
-    costs: Matrix, edges: Ordered, grown: Fraction, prior: Sequence[Fraction], prices: Matrix
-) -> Fraction:
+def lower_bound(costs: Matrix, edges: Ordered, grown: Fraction, prior: Sequence[Fraction], prices: Matrix) -> Fraction:
     """Return what no mechanism with all ratios at most `grown` goes below under the prior: the value of the dual.
 
     For any prices λ ≥ 0 and every such mechanism, the mean cost is at least what it is with Σ λ(P(o|x) − e^ε P(o|y))

@@ -120,9 +120,7 @@ class Account:
         return f"Account({self.population!r}, {budget}, {self.relation.value}, {self.filter}{who})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            "an account is not pickled: it holds a secret. Open the ledger again where it is needed."
-        )
+        raise TypeError("an account is not pickled: it holds a secret. Open the ledger again where it is needed.")
 
     def seen_by(self, analyst: str) -> Account:
         """Return the account as one analyst asks it and sees it.
@@ -131,9 +129,7 @@ class Account:
             InvalidParameter: the owner has not added this analyst.
         """
         if self.analyst is not None:
-            raise InvalidParameter(
-                f"this is the account as {self.analyst!r} sees it; its owner's has every analyst."
-            )
+            raise InvalidParameter(f"this is the account as {self.analyst!r} sees it; its owner's has every analyst.")
         who = analysts.known(self._read(lambda now: now.terms.analysts), self.population, analyst)
         return self._as(who)
 
@@ -218,9 +214,7 @@ class Account:
             cost = own if account._units is units else account._cost(charge)
             now = account._now(view)
             limits = account._limits(now)
-            return work(
-                account._refusal(now, limits, charge, cost), limits[: 1 if self.alone else None], cost
-            )
+            return work(account._refusal(now, limits, charge, cost), limits[: 1 if self.alone else None], cost)
 
         return self._look(look)
 
@@ -249,9 +243,7 @@ class Account:
             LedgerError: the ledger could not be written. Nothing may be released then, charged or not.
         """
         if TOGETHER in note:
-            raise InvalidParameter(
-                f"a note's {TOGETHER!r} is written by charges of several accounts at once."
-            )
+            raise InvalidParameter(f"a note's {TOGETHER!r} is written by charges of several accounts at once.")
         if self.analyst is None and not self.pending and self._log.adds:
             return fast_charge.charge(self, question, charge, note)
         entry = self._log.write(self.charging(question, charge, note))
@@ -311,9 +303,7 @@ class Account:
                     raise InvalidParameter(f"the charge {charge_seq} has another release already.")
                 return
             if self.people and view.latest(self.population, PeopleCharged.kind, str(charge_seq)) is None:
-                raise InternalError(
-                    "a release was made before its people were charged; it is not handed out."
-                )
+                raise InternalError("a release was made before its people were charged; it is not handed out.")
             view.append(self.population, Released(question, charge_seq, release), paid=paid)
 
         return add
@@ -387,13 +377,7 @@ class Account:
         return analysts.own_history(entries, self.analyst, self._units)
 
     def change_budget(
-        self,
-        budget: Budget,
-        *,
-        by: str,
-        reason: str,
-        curve: PrivacyLoss | None = None,
-        key: Key | None = None,
+        self, budget: Budget, *, by: str, reason: str, curve: PrivacyLoss | None = None, key: Key | None = None
     ) -> Entry:
         """Give the population another budget, for the rest of its life: an owner's decision, kept in the history.
 
@@ -423,14 +407,7 @@ class Account:
         return self._write(lambda its: owner.close(its, by, reason))
 
     def cap_analyst(
-        self,
-        analyst: str,
-        cap: Budget,
-        *,
-        group: str | None = None,
-        by: str,
-        reason: str,
-        key: Key | None = None,
+        self, analyst: str, cap: Budget, *, group: str | None = None, by: str, reason: str, key: Key | None = None
     ) -> Entry:
         """Add an analyst, or change the cap of one; from the first on every charge must name its analyst.
 
@@ -486,9 +463,7 @@ class Account:
         self.pending = ()
 
     def _entries(self, kind: str | None = None) -> list[Entry]:
-        rows = self._log.read(
-            lambda view: view.rows(after=0, limit=NO_END, population=self.population, kind=kind)
-        )
+        rows = self._log.read(lambda view: view.rows(after=0, limit=NO_END, population=self.population, kind=kind))
         return [from_row(row) for row in rows]
 
     def _as(self, analyst: str) -> Account:
@@ -504,9 +479,7 @@ class Account:
             )
         return cost
 
-    def _refusal(
-        self, now: Standing, limits: Sequence[Limit], charge: Charge, cost: Tally
-    ) -> DiscreetError | None:
+    def _refusal(self, now: Standing, limits: Sequence[Limit], charge: Charge, cost: Tally) -> DiscreetError | None:
         """Why a charge cannot be taken; None when it can. Where analysts are apart, it follows from the own charges."""
         if self._is_unnamed(now.terms.analysts):
             return analysts.unnamed(self.population)
@@ -600,7 +573,6 @@ def stored_account(log: Log, view: View, population: str) -> Account | None:
     secret = read_secret(view.get(secret_name(population)), opened.secret_sha256)
     if secret is None:
         raise LedgerCorrupt(
-            f"the ledger {log.store.place} has lost the secret key of {population!r}.",
-            hint="go back to a good copy",
+            f"the ledger {log.store.place} has lost the secret key of {population!r}.", hint="go back to a good copy"
         )
     return Account(log, population, opened, secret)

@@ -23,15 +23,7 @@ from discreet.ledger.entry import (
 )
 from discreet.ledger.failures import KEEP
 from discreet.ledger.log import View
-from discreet.ledger.states import (
-    Terms,
-    analyst_name,
-    group_name,
-    read_tally,
-    read_terms,
-    tally_name,
-    terms_name,
-)
+from discreet.ledger.states import Terms, analyst_name, group_name, read_tally, read_terms, tally_name, terms_name
 from discreet.ledger.units import reopen
 from discreet.privacy.guarantee import Budget
 

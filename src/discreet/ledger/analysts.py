@@ -98,18 +98,13 @@ def cap_analyst(account: Owned, analyst: str, cap: Budget, group: str | None, by
     else:
         team = old.group
     if team is not None and team not in now.terms.groups:
-        raise InvalidParameter(
-            f"there is no group {team!r}.", hint="its cap comes first: account.cap_group(…)"
-        )
+        raise InvalidParameter(f"there is no group {team!r}.", hint="its cap comes first: account.cap_group(…)")
     capacity = refit(account.units, cap).capacity
     _check(account, f"the cap of {who!r}", capacity, old)
     if account.opened.analysts is Analysts.APART:
         others = [c for c in now.analysts() if c.content.name != who]
         if team is None:
-            _fits(
-                account,
-                total([reserved(now.groups(), others, account.units.empty), capacity], account.units.empty),
-            )
+            _fits(account, total([reserved(now.groups(), others, account.units.empty), capacity], account.units.empty))
         else:
             taken = total([reserved_of(team, others, account.units.empty), capacity], account.units.empty)
             room = now.group(team)
@@ -137,13 +132,8 @@ def cap_group(account: Owned, group: str, cap: Budget, by: str, reason: str) -> 
     _check(account, f"the cap of the group {team!r}", capacity, old)
     if account.opened.analysts is Analysts.APART:
         others = [c for c in now.groups() if c.content.name != team]
-        _fits(
-            account,
-            total([reserved(others, now.analysts(), account.units.empty), capacity], account.units.empty),
-        )
-    entry = account.say(
-        GroupCapped(team, cap, capacity, names.words("by", by), names.words("reason", reason))
-    )
+        _fits(account, total([reserved(others, now.analysts(), account.units.empty), capacity], account.units.empty))
+    entry = account.say(GroupCapped(team, cap, capacity, names.words("by", by), names.words("reason", reason)))
     account.agree(replace(now.terms, groups=now.terms.groups | {team: entry.seq}))
     if old is None:
         account.view.put(group_name(account.population, team), tally_text(entry.seq, account.units.empty))
@@ -154,9 +144,7 @@ def standings(now: Standing) -> list[Standings]:
     """Every group and every analyst, by name."""
     found: list[tuple[str, Cap]] = [("group", cap) for cap in now.groups()]
     found += [("analyst", cap) for cap in now.analysts()]
-    return [
-        Standings(kind, cap.content.name, cap.group, cap.content.budget, cap.limit) for kind, cap in found
-    ]
+    return [Standings(kind, cap.content.name, cap.group, cap.content.budget, cap.limit) for kind, cap in found]
 
 
 def least(limits: Sequence[Limit]) -> Budget:
@@ -164,9 +152,7 @@ def least(limits: Sequence[Limit]) -> Budget:
     left = [limit.remaining for limit in limits if limit.capacity is not None]
     if not left:  # a population without a budget: what nobody's spending may show
         return limits[-1].filter.budget
-    return Budget(
-        min(b.epsilon for b in left), min(b.delta for b in left), per_query=min(b.per_query for b in left)
-    )
+    return Budget(min(b.epsilon for b in left), min(b.delta for b in left), per_query=min(b.per_query for b in left))
 
 
 def left_after(refusal: DiscreetError | None, limits: Sequence[Limit], cost: Tally) -> Budget | None:
@@ -245,13 +231,9 @@ def _apart(now: Standing, analyst: str | None) -> list[str]:
     arriving = "rows that arrive later do not depend on what other analysts were told"
     silent = f"as long as analysts tell each other nothing and {arriving}"
     if cap is None:
-        return [
-            f"What one analyst alone has seen is differentially private at that analyst's own cap, {silent}."
-        ]
+        return [f"What one analyst alone has seen is differentially private at that analyst's own cap, {silent}."]
     b = cap.content.budget
-    said = [
-        f"What {analyst!r} alone has seen is {words(b.epsilon, b.delta)} differentially private, {silent}."
-    ]
+    said = [f"What {analyst!r} alone has seen is {words(b.epsilon, b.delta)} differentially private, {silent}."]
     if cap.group is not None and (group := now.group(cap.group)) is not None:
         b = group.content.budget
         said.append(
@@ -268,8 +250,7 @@ def _check(account: Owned, what: str, capacity: Tally, old: Cap | None) -> None:
         raise InvalidParameter(f"{what} cannot be so low: more than that is spent.")
     if account.opened.analysts is Analysts.APART and not within(old.content.capacity, capacity):
         raise InvalidParameter(
-            f"{what} is reserved, and is never lowered.",
-            hint="where analysts are kept apart, caps are added or raised",
+            f"{what} is reserved, and is never lowered.", hint="where analysts are kept apart, caps are added or raised"
         )
 
 

@@ -142,19 +142,13 @@ def from_row(row: Row) -> Entry:
     if type(kind) is not str or kind not in KINDS:
         raise LedgerError(f"entry {row.seq} of the ledger has the unknown kind {kind!r}.", hint=ANOTHER)
     if unknown := sorted(body.keys() - KINDS[kind].forms.keys()):
-        raise LedgerError(
-            f"entry {row.seq} of the ledger has the unknown field {unknown[0]!r}.", hint=ANOTHER
-        )
+        raise LedgerError(f"entry {row.seq} of the ledger has the unknown field {unknown[0]!r}.", hint=ANOTHER)
     if body.get("units") is not None:
-        raise LedgerError(
-            f"entry {row.seq} of the ledger is charged per unit, in an unknown form.", hint=ANOTHER
-        )
+        raise LedgerError(f"entry {row.seq} of the ledger is charged per unit, in an unknown form.", hint=ANOTHER)
     try:
         entry = Entry(seq, forms.text(time), forms.text(population), KINDS[kind].from_json(body))
     except InvalidParameter as error:
-        raise LedgerError(
-            f"entry {row.seq} of the ledger cannot be read: {error.message}", hint=ANOTHER
-        ) from None
+        raise LedgerError(f"entry {row.seq} of the ledger cannot be read: {error.message}", hint=ANOTHER) from None
     except (ValueError, KeyError, AttributeError, TypeError, ArithmeticError):
         raise _corrupt(row) from None
     if type(seq) is not int or (seq, population, kind, entry.content.key) != row[:4]:

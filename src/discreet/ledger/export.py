@@ -58,9 +58,7 @@ def verify_export(lines: Iterable[str], head: str | None = None) -> LedgerReport
     rest = iter(lines)
     first = next(rest, "").rstrip("\n")
     if not is_export(first):
-        raise LedgerError(
-            "this is no export of a ledger.", hint="`discreet ledger export LEDGER > FILE` writes one"
-        )
+        raise LedgerError("this is no export of a ledger.", hint="`discreet ledger export LEDGER > FILE` writes one")
     entries, last = _header(first)
     report = verify_rows(_rows(line.rstrip("\n") for line in rest), head)
     if (report.entries, report.head) == (entries, last):

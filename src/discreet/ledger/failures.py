@@ -25,9 +25,7 @@ def translated(place: str) -> Iterator[None]:
     except sqlite3.Error as error:
         raise failure(error, place) from error
     except OSError as error:
-        raise LedgerError(
-            f"the ledger {place} cannot be used: {_reason(error)}.", hint=_away(place)
-        ) from error
+        raise LedgerError(f"the ledger {place} cannot be used: {_reason(error)}.", hint=_away(place)) from error
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -57,12 +55,8 @@ def failure(error: sqlite3.Error, place: str) -> LedgerError:
                 hint="look at the disk, its quota and the limits on the process, then at `discreet budget`",
             )
         case sqlite3.SQLITE_TOOBIG:
-            return LedgerError(
-                f"an entry is too large for the ledger {place}.", hint="ask for fewer groups at once"
-            )
-        case (
-            sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_ERROR | sqlite3.SQLITE_SCHEMA | sqlite3.SQLITE_CONSTRAINT
-        ):
+            return LedgerError(f"an entry is too large for the ledger {place}.", hint="ask for fewer groups at once")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_ERROR | sqlite3.SQLITE_SCHEMA | sqlite3.SQLITE_CONSTRAINT:
             return LedgerCorrupt(f"the file of the ledger {place} is damaged.", hint=KEEP)
         case _:
             return LedgerError(f"the ledger {place} cannot be used.", hint=_away(place))

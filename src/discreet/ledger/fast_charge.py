@@ -31,9 +31,7 @@ from discreet.privacy.unit import Relation
 _ALL = ("seq", "time", "population", "kind")
 
 _UNDERSTOOD = tuple(
-    f"{kind}:{','.join(sorted({*content.forms, *_ALL}))}"
-    for kind, content in KINDS.items()
-    if content is not Moved
+    f"{kind}:{','.join(sorted({*content.forms, *_ALL}))}" for kind, content in KINDS.items() if content is not Moved
 )
 """The kinds of entries after which a charge may follow, and all their fields."""
 
@@ -107,9 +105,7 @@ def _noticing(
     return work
 
 
-def _quickly(
-    account: Charging, known: Known, question: str, charge: Charge, note: dict[str, Any]
-) -> Entry | None:
+def _quickly(account: Charging, known: Known, question: str, charge: Charge, note: dict[str, Any]) -> Entry | None:
     """Return the entry, or None where the ordinary way has to be taken: it refuses what is to be refused."""
     cost, people = known.limit.filter.cost(charge), account.people
     asked = charge.guarantee.epsilon, charge.guarantee.delta
@@ -117,9 +113,7 @@ def _quickly(
         charge.events.relation not in (None, account.relation)
         or not known.limit.allows(charge)
         or (people is not None and charge.guarantee.epsilon > people.budget.per_query)
-        or any(
-            x.numerator < 0 or max(x.numerator, x.denominator).bit_length() > _BITS for x in (*cost, *asked)
-        )
+        or any(x.numerator < 0 or max(x.numerator, x.denominator).bit_length() > _BITS for x in (*cost, *asked))
     ):
         return None
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -151,6 +145,5 @@ def _spent(account: Charging, known: Known, cost: Tally, added: Added) -> Tally:
 
 def _wrong(account: Charging) -> LedgerCorrupt:
     return LedgerCorrupt(
-        f"the server of the ledger {account.log.store.place} has added up wrongly; the charge may stand.",
-        hint=KEEP,
+        f"the server of the ledger {account.log.store.place} has added up wrongly; the charge may stand.", hint=KEEP
     )

@@ -22,9 +22,7 @@ from discreet.ledger.entry import Analysts, Charged, Entry, Pinned, Released, re
 from discreet.ledger.kinds import TOGETHER
 
 
-def charge_together(
-    charges: Sequence[tuple[Account, Charge]], question: str, *, note: dict[str, Any]
-) -> list[Entry]:
+def charge_together(charges: Sequence[tuple[Account, Charge]], question: str, *, note: dict[str, Any]) -> list[Entry]:
     """Charges a question to several accounts of one ledger before its data is read, and returns the durable entries.
 
     Raises:
@@ -100,9 +98,7 @@ class Followed:
     _met: list[str] = field(default_factory=list)
     _of: list[str] = field(default_factory=list)
     _same: tuple[str, ...] = ()  # what the entries of one run have in common
-    _owned: dict[tuple[str, str], frozenset[str]] = field(
-        default_factory=dict
-    )  # whose a table is, by its pin
+    _owned: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)  # whose a table is, by its pin
     _paid: dict[int, list[str]] = field(default_factory=dict)  # charges whose release has not been met
 
     def take(self, entry: Entry) -> str | None:

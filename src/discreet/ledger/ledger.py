@@ -379,9 +379,7 @@ def _draft(wanted: Wanted) -> tuple[Wanted, Opened, bytes]:
     population, budget, per_person, curve = wanted.name, wanted.budget, wanted.per_person, wanted.curve
     relation, rule = wanted.relation or Relation.ADD_REMOVE, wanted.filter or "basic"
     analysts = wanted.analysts
-    if (budget is None and per_person is None) or any(
-        b is not None and b.epsilon <= 0 for b in (budget, per_person)
-    ):
+    if (budget is None and per_person is None) or any(b is not None and b.epsilon <= 0 for b in (budget, per_person)):
         raise InvalidParameter(
             f"a new account for {population!r} needs a budget with ε above 0.",
             hint="give budget=dp.Budget(epsilon=3); on the command line --budget 3",
@@ -419,9 +417,7 @@ def _draft(wanted: Wanted) -> tuple[Wanted, Opened, bytes]:
 def _is_curve_of(opened: Opened, curve: PrivacyLoss) -> bool:
     if opened.filter != "renyi-curve":
         return False
-    capacity = (
-        opened.people.capacity if opened.capacity is None and opened.people is not None else opened.capacity
-    )
+    capacity = opened.people.capacity if opened.capacity is None and opened.people is not None else opened.capacity
     return capacity is not None and capacity[:-1] == curve_of(curve)
 
 
@@ -480,9 +476,7 @@ def _warning(ledgers: Mapping[str, Ledger], found: Mapping[str, Account]) -> str
     if newest:
         older = [place for place in found if ledgers[place].head != ledgers[newest[0]].head]
         if older:
-            return (
-                f"{' and '.join(older)} is an older copy of {newest[0]}: use {newest[0]}, and nothing else."
-            )
+            return f"{' and '.join(older)} is an older copy of {newest[0]}: use {newest[0]}, and nothing else."
         return f"{where} are copies of one ledger: use one of them, and nothing else."
     return (
         f"{where} were one ledger and both went on: neither alone tells what {name} has spent, and the promise may be "

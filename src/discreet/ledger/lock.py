@@ -88,9 +88,7 @@ def is_signed(previous: str, population: str, act: Act, public_key: str) -> bool
     Raises:
         InvalidParameter: a signature or a key that is none.
     """
-    return act.signature is not None and sign.verified(
-        _message(previous, population, act), act.signature, public_key
-    )
+    return act.signature is not None and sign.verified(_message(previous, population, act), act.signature, public_key)
 
 
 def _signed(view: View, population: str, act: A, key: Key | None) -> A:

@@ -109,12 +109,7 @@ class View:
     """
 
     def __init__(
-        self,
-        transaction: Transaction,
-        place: str,
-        seen: tuple[int, str],
-        known: Known,
-        told: dict[int, Entry],
+        self, transaction: Transaction, place: str, seen: tuple[int, str], known: Known, told: dict[int, Entry]
     ) -> None:
         self._transaction = transaction
         self._place = place
@@ -172,9 +167,7 @@ class View:
             self.learned[seq] = found
         return found
 
-    def rows(
-        self, *, after: int, limit: int, population: str | None = None, kind: str | None = None
-    ) -> list[Row]:
+    def rows(self, *, after: int, limit: int, population: str | None = None, kind: str | None = None) -> list[Row]:
         """Return stored rows in order, not looked at."""
         return self._transaction.rows(after=after, limit=limit, population=population, kind=kind)
 
@@ -234,8 +227,7 @@ class View:
         except ValueError:
             to = "another store"
         raise LedgerError(
-            f"the ledger {self._place} has moved: nothing is charged or kept here any more.",
-            hint=f"open it in {to}",
+            f"the ledger {self._place} has moved: nothing is charged or kept here any more.", hint=f"open it in {to}"
         )
 
     def seal(self) -> None:

@@ -53,13 +53,9 @@ class Overlay:
                 return row
         return None if self._base is None else self._base.latest(population, kind, key, before=before)
 
-    def rows(
-        self, *, after: int, limit: int, population: str | None = None, kind: str | None = None
-    ) -> list[Row]:
+    def rows(self, *, after: int, limit: int, population: str | None = None, kind: str | None = None) -> list[Row]:
         """At most `limit` rows with numbers above `after`, in order."""
-        found = (
-            self._base.rows(after=after, limit=limit, population=population, kind=kind) if self._base else []
-        )
+        found = self._base.rows(after=after, limit=limit, population=population, kind=kind) if self._base else []
         skipped = max(after + 1 - self.added[0].seq, 0) if self.added else 0
         more = (
             row
@@ -75,13 +71,7 @@ class Overlay:
 
     def get(self, name: str) -> str | None:
         """Return the state of that name."""
-        return (
-            self.changed[name]
-            if name in self.changed
-            else None
-            if self._base is None
-            else self._base.get(name)
-        )
+        return self.changed[name] if name in self.changed else None if self._base is None else self._base.get(name)
 
     def put(self, name: str, value: str) -> None:
         """Set the state of that name."""
@@ -94,13 +84,7 @@ class Overlay:
 
     def blob(self, name: str) -> bytes | None:
         """Return the bytes of that name."""
-        return (
-            self.stored[name]
-            if name in self.stored
-            else None
-            if self._base is None
-            else self._base.blob(name)
-        )
+        return self.stored[name] if name in self.stored else None if self._base is None else self._base.blob(name)
 
     def put_blob(self, name: str, value: bytes | None) -> None:
         """Set the bytes of that name; None removes them."""
@@ -151,9 +135,7 @@ class MemoryStore:
             overlay = Overlay(before)
             result = work(overlay)
             if self._now is not before:  # a signal handler of this thread, say
-                raise LedgerError(
-                    "the ledger :memory: was written to in the middle of a transaction of this thread."
-                )
+                raise LedgerError("the ledger :memory: was written to in the middle of a transaction of this thread.")
             self._now = before.after(overlay)
             return result
 

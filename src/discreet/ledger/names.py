@@ -66,9 +66,7 @@ def name(parameter: str, text: str) -> str:
         raise InvalidParameter(
             f"{parameter} must be 1 to {_LONGEST} characters without spaces around them, not {text!r:.80}."
         )
-    if not text.isprintable() or UNSEEN & set(
-        text
-    ):  # not printable are also lone surrogates, which have no UTF-8
+    if not text.isprintable() or UNSEEN & set(text):  # not printable are also lone surrogates, which have no UTF-8
         raise InvalidParameter(f"{parameter} must be printable characters, not {text!a:.80}.")
     return text
 

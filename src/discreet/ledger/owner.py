@@ -74,9 +74,7 @@ def change_budget(account: Owned, budget: Budget, by: str, reason: str, curve: P
             f"the budget of {account.population!r} cannot be {budget!r}: the caps of analysts kept apart reserve more.",
             hint="caps that are reserved are never lowered",
         )
-    entry = account.say(
-        Rebudgeted(budget, found.capacity, names.words("by", by), names.words("reason", reason))
-    )
+    entry = account.say(Rebudgeted(budget, found.capacity, names.words("by", by), names.words("reason", reason)))
     account.agree(replace(account.now.terms, budget=entry.seq))
     return entry
 

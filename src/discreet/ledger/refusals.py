@@ -86,9 +86,7 @@ def _fitting(charge: Charge, limits: Sequence[Limit]) -> str:
     if charge.guarantee.epsilon > epsilon:
         changes.append(f"epsilon={_down(epsilon)}")
     if charge.guarantee.delta > delta:
-        changes.append(
-            f"delta={_down(delta)}" if delta else "delta=0, with Laplace noise and declared groups,"
-        )
+        changes.append(f"delta={_down(delta)}" if delta else "delta=0, with Laplace noise and declared groups,")
     if not epsilon:
         return "nothing is left: the owner would have to raise it"
     return f"{' and '.join(changes)} would fit" if changes else "ask for less"

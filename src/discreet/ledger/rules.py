@@ -23,15 +23,7 @@ from discreet.ledger.entry import (
     Released,
     Thawed,
 )
-from discreet.ledger.states import (
-    Terms,
-    analyst_name,
-    group_name,
-    tally_name,
-    tally_text,
-    terms_name,
-    terms_text,
-)
+from discreet.ledger.states import Terms, analyst_name, group_name, tally_name, tally_text, terms_name, terms_text
 from discreet.ledger.units import SLACK, meter, reopen
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
@@ -164,11 +156,7 @@ class Book:
             return ["charges people who have no budgets"]
         if people.charge is None:
             return []
-        if (
-            people.charge not in self.charges
-            or people.charge not in self.unpaid
-            or people.charge in self.counted
-        ):
+        if people.charge not in self.charges or people.charge not in self.unpaid or people.charge in self.counted:
             return ["charges people for no charge of theirs"]
         self.counted.add(people.charge)
         return []

@@ -42,9 +42,7 @@ def new_key(path: str | os.PathLike[str]) -> str:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             file.write(text)
     except FileExistsError:
-        raise LedgerError(
-            f"{Path(path).name} exists; a key is never written over.", hint="name a new file"
-        ) from None
+        raise LedgerError(f"{Path(path).name} exists; a key is never written over.", hint="name a new file") from None
     except OSError as error:
         raise LedgerError(f"the key {Path(path).name} cannot be written.", hint="look at the path") from error
     return _public(key)

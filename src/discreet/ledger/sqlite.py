@@ -236,9 +236,7 @@ class SQLiteStore:
                 return False
             raise
         after = _identity(self._path)
-        if (
-            before is None or before != after
-        ):  # replaced while it was opened: it is not known which one is open
+        if before is None or before != after:  # replaced while it was opened: it is not known which one is open
             connection.close()
             return False
         held.append(Kept(connection, before))
@@ -341,9 +339,7 @@ class SQLiteTransaction:
         where = 'WHERE population = ? AND kind = ? AND "key" = ? AND seq < ?'
         return self._one(f"{_ROW} {where} ORDER BY seq DESC LIMIT 1", population, kind, key, before)
 
-    def rows(
-        self, *, after: int, limit: int, population: str | None = None, kind: str | None = None
-    ) -> list[Row]:
+    def rows(self, *, after: int, limit: int, population: str | None = None, kind: str | None = None) -> list[Row]:
         """At most `limit` rows with numbers above `after`, in order."""
         where = "WHERE seq > ?1 AND (?3 IS NULL OR population = ?3) AND (?4 IS NULL OR kind = ?4)"
         return self._all(f"{_ROW} {where} ORDER BY seq LIMIT ?2", after, limit, population, kind)
@@ -368,8 +364,7 @@ class SQLiteTransaction:
     def put(self, name: str, value: str) -> None:
         """Set the state of that name."""
         self._connection.execute(
-            "INSERT INTO state VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (name, value),
+            "INSERT INTO state VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
         )
         self._states[name] = value
 
@@ -379,10 +374,7 @@ class SQLiteTransaction:
 
     def names(self) -> list[str]:
         """Return the names of all states, sorted."""
-        return [
-            str(name)
-            for (name,) in self._connection.execute("SELECT name FROM state ORDER BY name").fetchall()
-        ]
+        return [str(name) for (name,) in self._connection.execute("SELECT name FROM state ORDER BY name").fetchall()]
 
     def blob(self, name: str) -> bytes | None:
         """Return the bytes of that name."""
@@ -397,16 +389,12 @@ class SQLiteTransaction:
             self._connection.execute("DELETE FROM blob WHERE name = ?", (name,))
         else:
             self._connection.execute(
-                "INSERT INTO blob VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (name, value),
+                "INSERT INTO blob VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
             )
 
     def blobs(self) -> list[str]:
         """Return the names of all blobs, sorted."""
-        return [
-            str(name)
-            for (name,) in self._connection.execute("SELECT name FROM blob ORDER BY name").fetchall()
-        ]
+        return [str(name) for (name,) in self._connection.execute("SELECT name FROM blob ORDER BY name").fetchall()]
 
     def _one(self, sql: str, *values: Any) -> Row | None:
         found = self._all(sql, *values)

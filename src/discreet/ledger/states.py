@@ -101,12 +101,7 @@ def read_tally(text: str) -> tuple[int, Tally]:
 def terms_text(terms: Terms) -> str:
     """Return the stored form of the terms."""
     return canonical(
-        {
-            "budget": terms.budget,
-            "status": terms.status,
-            "analysts": dict(terms.analysts),
-            "groups": dict(terms.groups),
-        }
+        {"budget": terms.budget, "status": terms.status, "analysts": dict(terms.analysts), "groups": dict(terms.groups)}
     )
 
 

@@ -46,9 +46,7 @@ class Transaction(Protocol):
     def latest(self, population: str, kind: str, key: str, *, before: int) -> Row | None:
         """Return the last row with these three and a number below `before`."""
 
-    def rows(
-        self, *, after: int, limit: int, population: str | None = None, kind: str | None = None
-    ) -> list[Row]:
+    def rows(self, *, after: int, limit: int, population: str | None = None, kind: str | None = None) -> list[Row]:
         """At most `limit` rows numbered above `after`, in order; of one population or kind if it is given."""
 
     def append(self, row: Row) -> None:

@@ -47,9 +47,7 @@ def transfer(old: Log, new: Store, *, by: str, reason: str) -> None:
 
     to, seq, head = old.write(end)
     if to != new.place:
-        raise LedgerError(
-            f"the ledger {old.store.place} has moved to another place.", hint=f"open it in {to}"
-        )
+        raise LedgerError(f"the ledger {old.store.place} has moved to another place.", hint=f"open it in {to}")
     new.write(lambda copy: _copy(old.store, copy, new.place, seq, head))
     old.write(lambda view: view.put(ARRIVED, moved_text(to, seq, head)))
 

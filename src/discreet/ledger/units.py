@@ -11,15 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from discreet.accounting.filter import (
-    CurveFilter,
-    Filter,
-    RenyiFilter,
-    Tally,
-    curve_of,
-    open_filter,
-    reopen_filter,
-)
+from discreet.accounting.filter import CurveFilter, Filter, RenyiFilter, Tally, curve_of, open_filter, reopen_filter
 from discreet.accounting.loss import PrivacyLoss
 from discreet.accounting.rdp import renyi_for
 from discreet.errors import InvalidParameter
@@ -80,9 +72,7 @@ def reopen(units: Filter, budget: Budget, capacity: Tally) -> Filter:
         return CurveFilter(budget, capacity[:-1])
     found = refit(units, budget)
     if len(found.capacity) != len(capacity):
-        raise InvalidParameter(
-            f"the {units.name} filter has {len(found.capacity)} sums, and not {len(capacity)}."
-        )
+        raise InvalidParameter(f"the {units.name} filter has {len(found.capacity)} sums, and not {len(capacity)}.")
     return found
 
 

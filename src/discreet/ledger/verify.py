@@ -67,9 +67,7 @@ class Replay:
         if row.seq != self.seq + 1:
             self.problems.append(f"entry {self.seq + 1} is missing.")
         if not follows(self.head, row):
-            self.problems.append(
-                f"entry {row.seq} does not follow from the one before it: its hash is another."
-            )
+            self.problems.append(f"entry {row.seq} does not follow from the one before it: its hash is another.")
         before = (self.seq, self.head)
         self.seq, self.head, self.count = row.seq, row.hash, self.count + 1
         self._await()
@@ -120,9 +118,7 @@ class Replay:
                 if not book.moved
             ]
         if self.awaited is not None:
-            self.problems.append(
-                "the published head is not in this ledger: it is an older copy, or another ledger."
-            )
+            self.problems.append("the published head is not in this ledger: it is an older copy, or another ledger.")
 
     def _await(self) -> None:
         if self.awaited == self.head:
@@ -182,9 +178,7 @@ class Replay:
     def _change_lock(self, said: Locked, head: str) -> list[str]:
         wrong = []
         if said.locked == self.locked:
-            wrong = [
-                f"{'locks' if said.locked else 'unlocks'} a ledger that was {'' if self.locked else 'not '}locked"
-            ]
+            wrong = [f"{'locks' if said.locked else 'unlocks'} a ledger that was {'' if self.locked else 'not '}locked"]
         held, self._lock = self._lock, said if said.locked else None
         return wrong + _unsigned(said, said if said.locked else held, LEDGER, head)
 
@@ -246,9 +240,7 @@ def verify(store: Store, head: str | None) -> LedgerReport:
     state = _begun(head)
     try:
         state.problems += store.faults()
-        last, states = store.read(
-            lambda now: (now.last(), {name: now.get(name) or "" for name in now.names()})
-        )
+        last, states = store.read(lambda now: (now.last(), {name: now.get(name) or "" for name in now.names()}))
         end = 0 if last is None else last.seq
         while state.seq < end:
             rows = store.read(lambda now: now.rows(after=state.seq, limit=min(_AT_ONCE, end - state.seq)))

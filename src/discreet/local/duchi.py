@@ -53,9 +53,7 @@ class Duchi(MeanRandomizer):
     span: Span
     dimension: int | None
 
-    def __init__(
-        self, *, epsilon: Real, low: Real = -1, high: Real = 1, dimension: int | None = None
-    ) -> None:
+    def __init__(self, *, epsilon: Real, low: Real = -1, high: Real = 1, dimension: int | None = None) -> None:
         d = None if dimension is None else count("dimension", dimension)
         if d is not None and d > _WIDEST:
             raise InvalidParameter(f"dimension must be at most {_WIDEST:,}, not {d:,}.")

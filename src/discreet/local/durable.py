@@ -46,9 +46,7 @@ def place(path: object) -> str:
         InvalidParameter: it is no path.
     """
     if not isinstance(path, str | os.PathLike):
-        raise InvalidParameter(
-            f"path must be the path of a file, not {type(path).__name__}.", hint="'answers.json'"
-        )
+        raise InvalidParameter(f"path must be the path of a file, not {type(path).__name__}.", hint="'answers.json'")
     return os.path.realpath(os.fsdecode(path))
 
 

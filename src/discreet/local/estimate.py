@@ -108,8 +108,7 @@ class Estimate:
         doubt = float(1 - read_confidence(confidence)) - self.slack
         if doubt <= self.slack:
             raise InvalidParameter(
-                f"confidence must be at most 1 − {2 * self.slack:.1g} for these reports.",
-                hint="confidence=0.999",
+                f"confidence must be at most 1 − {2 * self.slack:.1g} for these reports.", hint="confidence=0.999"
             )
         log = math.log(2 / doubt)
         return self._interval(2 * log, self.reach * log / (3 * self.users))
@@ -124,9 +123,7 @@ class Estimate:
             InvalidParameter: what is estimated are no shares.
         """
         if self.bounds != (0.0, 1.0):
-            raise InvalidParameter(
-                "only shares can be brought to sum to 1.", hint="use the values as they are"
-            )
+            raise InvalidParameter("only shares can be brought to sum to 1.", hint="use the values as they are")
         positive = np.maximum(self.values, 0.0)
         if self.whole or positive.sum() > 1:
             positive = projected(self.values)

@@ -77,9 +77,7 @@ class FrequencyOracle(Randomizer):
     epsilon: Fraction
     domain: Domain
 
-    def __init__(
-        self, domain: int | Iterable[Hashable], *, epsilon: Real, other: Hashable | None = None
-    ) -> None:
+    def __init__(self, domain: int | Iterable[Hashable], *, epsilon: Real, other: Hashable | None = None) -> None:
         object.__setattr__(self, "epsilon", read_epsilon(epsilon))
         object.__setattr__(self, "domain", Domain(domain, other))
 

@@ -50,9 +50,7 @@ class Hadamard(FrequencyOracle):
     order: int
     coin: Coin
 
-    def __init__(
-        self, domain: int | Iterable[Hashable], *, epsilon: Real, other: Hashable | None = None
-    ) -> None:
+    def __init__(self, domain: int | Iterable[Hashable], *, epsilon: Real, other: Hashable | None = None) -> None:
         FrequencyOracle.__init__(self, domain, epsilon=epsilon, other=other)
         k = self.domain.size
         blocks = _blocks(k, exp_floor(self.epsilon))

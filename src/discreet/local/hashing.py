@@ -59,10 +59,7 @@ def digests(values: Iterable[Hashable] | NDArray[Any], key: int) -> Words:
     secret = key.to_bytes(8, "little")
     if all(type(v) is str for v in listed):  # by far the most frequent kind, kept short
         raw = b"".join(
-            [
-                blake2b(b"s" + v.encode("utf-8", "surrogatepass"), digest_size=8, key=secret).digest()
-                for v in listed
-            ]
+            [blake2b(b"s" + v.encode("utf-8", "surrogatepass"), digest_size=8, key=secret).digest() for v in listed]
         )
         return np.frombuffer(raw, dtype="<u8").astype(np.uint64)
     return np.array([_of_one(v, key, secret) for v in listed], dtype=np.uint64)
@@ -134,9 +131,7 @@ class Bloom:
         """Return the set bits of each value in its cohort, a row each."""
         size = _WORD * self.hashes
         digests = [
-            hashlib.blake2b(
-                text(v), digest_size=size, person=b"discreet", salt=c.to_bytes(16, "big")
-            ).digest()
+            hashlib.blake2b(text(v), digest_size=size, person=b"discreet", salt=c.to_bytes(16, "big")).digest()
             for v, c in zip(values, cohorts, strict=True)
         ]
         words = np.frombuffer(b"".join(digests), dtype="<u8").reshape(len(digests), self.hashes)

@@ -109,9 +109,7 @@ class HeavyHitters(Randomizer):
         if base**length <= table // _RARE:
             return (length,)
         first, more = _power(base, _MOST), _power(base, _MOST // self.keep)
-        body = length - _power(
-            base, table // (_RARE * self.keep)
-        )  # the last level must be looked up sparsely
+        body = length - _power(base, table // (_RARE * self.keep))  # the last level must be looked up sparsely
         steps = max(0, -(-(body - first) // more))
         ends = [body - (body - first) * i // steps for i in range(steps)][::-1]
         return (min(first, body), *ends, length)
@@ -242,9 +240,7 @@ class HeavyHitters(Randomizer):
         rows = np.column_stack([found.rows[longer.origin[best]], symbols.astype(np.uint16)])
         return _Found(rows, longer.words[best])
 
-    def _shares(
-        self, rows: Symbols, totals: NDArray[np.int64], users: int, texts: tuple[str, ...]
-    ) -> Estimate:
+    def _shares(self, rows: Symbols, totals: NDArray[np.int64], users: int, texts: tuple[str, ...]) -> Estimate:
         if not users:
             raise InvalidParameter(
                 "no device answered at the last level.", hint="heavy hitters need thousands of reports"
@@ -252,9 +248,7 @@ class HeavyHitters(Randomizer):
         law, scores = self.law, self.scores
         support = totals[self._places(rows)[-1]].astype(np.float64)
         shares = (support - users / law.prime) / (users * float(scores.gap))
-        crowd = (
-            1 / law.size
-        )  # the share of all others that falls on the same place, on average over the hash functions
+        crowd = 1 / law.size  # the share of all others that falls on the same place, on average over the hash functions
         own, other = self._variances
         return Estimate(
             texts,
@@ -330,9 +324,7 @@ class Spelling:
     def rows(self, texts: Sequence[str]) -> Symbols:
         """Return a row of symbols for each text: characters outside of the alphabet are left out, a NUL ends it."""
         if self.alphabet is None:
-            raw = np.array(
-                [t.encode("utf-8", "replace")[: self.length] for t in texts], dtype=f"S{self.length}"
-            )
+            raw = np.array([t.encode("utf-8", "replace")[: self.length] for t in texts], dtype=f"S{self.length}")
             symbols = raw.view(np.uint8).reshape(len(texts), self.length).astype(np.uint16)
         else:
             codes = np.array(texts, dtype=f"U{self.length}").view(np.uint32).reshape(len(texts), self.length)
@@ -376,17 +368,13 @@ class Beginnings:
 
     def buckets(self, words: Words, level: int, size: int) -> NDArray[np.int64]:
         """Where the beginnings fall in a table of so many places; each level has a function of its own."""
-        return (mixed(words ^ np.uint64(key_of("level", level, self.salt))) % np.uint64(size)).astype(
-            np.int64
-        )
+        return (mixed(words ^ np.uint64(key_of("level", level, self.salt))) % np.uint64(size)).astype(np.int64)
 
 
 def read_spelling(length: int, alphabet: str | None) -> Spelling:
     """Return a public spelling, whose parameters are sound."""
     if count("length", length) > _LONGEST:
-        raise InvalidParameter(
-            f"length must be a whole number from 1 to {_LONGEST}: the symbols of a text that count."
-        )
+        raise InvalidParameter(f"length must be a whole number from 1 to {_LONGEST}: the symbols of a text that count.")
     given: object = alphabet  # what came need not be what was annotated
     if given is not None:
         sound = isinstance(given, str) and 1 <= len(given) <= _MOST_SYMBOLS and "\0" not in given

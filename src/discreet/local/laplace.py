@@ -75,9 +75,7 @@ class Laplace(MeanRandomizer):
             np.array([self.span.value(mean)]),
             users=n,
             own=self._variance,
-            reach=float(
-                3 * self.span.width / self.epsilon
-            ),  # so Bernstein's bound is that of sub-gamma noise
+            reach=float(3 * self.span.width / self.epsilon),  # so Bernstein's bound is that of sub-gamma noise
             bounds=self.span.bounds,
         )
 

@@ -130,9 +130,7 @@ def linear_hash(epsilon: Fraction, size: int) -> LinearHash:
         )
     laws = [LinearHash(q, _digits_for(size, q), rounded_coin(epsilon, Fraction(1, q - 1))) for q in _PRIMES]
     laws = [law for law in laws if law.size <= 2 * MOST]
-    return min(
-        laws, key=lambda law: law.scores.variance(Fraction(0)) * (100 + (law.size // size).bit_length())
-    )
+    return min(laws, key=lambda law: law.scores.variance(Fraction(0)) * (100 + (law.size // size).bit_length()))
 
 
 def _digits_for(size: int, q: int) -> int:
@@ -191,9 +189,7 @@ class LocalHashing(FrequencyOracle):
     3
     """
 
-    def __init__(
-        self, domain: int | Iterable[Hashable], *, epsilon: Real, other: Hashable | None = None
-    ) -> None:
+    def __init__(self, domain: int | Iterable[Hashable], *, epsilon: Real, other: Hashable | None = None) -> None:
         FrequencyOracle.__init__(self, domain, epsilon=epsilon, other=other)
         linear_hash(self.epsilon, self.domain.size)  # refuses what cannot be decoded
 

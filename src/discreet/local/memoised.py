@@ -104,9 +104,7 @@ class Memoised(Randomizer):
         kept = self._all().get(f"{self._scope}:{self.randomizer.key(x)}")
         if kept is None:
             return None
-        return self._repeated(
-            kept if self.path is None else _restored(kept), SystemEntropy() if rng is None else rng
-        )
+        return self._repeated(kept if self.path is None else _restored(kept), SystemEntropy() if rng is None else rng)
 
     def knows(self, x: Any) -> bool:
         """Return whether there is an answer for `x`, so that a report costs nothing more."""

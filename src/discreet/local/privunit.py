@@ -80,9 +80,7 @@ class PrivUnit(Randomizer):
     candidates: int
     nearest: int
 
-    def __init__(
-        self, *, epsilon: Real, dimension: int, radius: Real = 1, candidates: int | None = None
-    ) -> None:
+    def __init__(self, *, epsilon: Real, dimension: int, radius: Real = 1, candidates: int | None = None) -> None:
         e, d, r = read_epsilon(epsilon), count("dimension", dimension), positive("radius", radius)
         if not 2 <= d <= _WIDEST:
             raise InvalidParameter(
@@ -318,11 +316,7 @@ def best_nearest(epsilon: Fraction, pairs: int, dimension: int) -> int:
     """
     phi = np.linspace(0, min(math.pi / 2, _FAR / math.sqrt(dimension)), _GRID)
     with np.errstate(divide="ignore"):
-        mass = (
-            np.exp((dimension - 2) * np.log(np.maximum(np.cos(phi), 0.0)))
-            if dimension > 2
-            else np.ones(_GRID)
-        )
+        mass = np.exp((dimension - 2) * np.log(np.maximum(np.cos(phi), 0.0))) if dimension > 2 else np.ones(_GRID)
         mass /= mass.sum()
         below = np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 2.0**-53)
         log_larger, log_smaller = np.log(1 - below), np.log(below)

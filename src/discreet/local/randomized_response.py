@@ -49,11 +49,7 @@ class RandomizedResponse(FrequencyOracle):
     coin: Coin
 
     def __init__(
-        self,
-        domain: int | Iterable[Hashable] = (False, True),
-        *,
-        epsilon: Real,
-        other: Hashable | None = None,
+        self, domain: int | Iterable[Hashable] = (False, True), *, epsilon: Real, other: Hashable | None = None
     ) -> None:
         FrequencyOracle.__init__(self, domain, epsilon=epsilon, other=other)
         object.__setattr__(self, "coin", rounded_coin(self.epsilon, Fraction(1, self.domain.size - 1)))

@@ -70,13 +70,7 @@ class Rappor(Randomizer):
     instant: Coin
 
     def __init__(
-        self,
-        *,
-        epsilon: Real,
-        lifetime: Real | None = None,
-        bits: int = 128,
-        hashes: int = 2,
-        cohorts: int = 8,
+        self, *, epsilon: Real, lifetime: Real | None = None, bits: int = 128, hashes: int = 2, cohorts: int = 8
     ) -> None:
         one = read_epsilon(epsilon)
         ever = one if lifetime is None else read_epsilon(lifetime, "lifetime")

@@ -89,8 +89,7 @@ def read_numbers(x: object, dimension: int | None = None) -> tuple[NDArray[np.fl
     values = 0 if dimension is None else 1
     if array.ndim and not values and not is_many(x):  # what counts as one value for a budget must be one here
         raise InvalidParameter(
-            f"x must be a number, or a list or an array of numbers, not {type(x).__name__}.",
-            hint="use list(x)",
+            f"x must be a number, or a list or an array of numbers, not {type(x).__name__}.", hint="use list(x)"
         )
     if array.ndim not in (values, values + 1) or (values and array.shape[-1] != dimension):
         wanted = (

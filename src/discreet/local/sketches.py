@@ -109,9 +109,7 @@ class SketchRandomizer(Randomizer):
                 hint="HeavyHitters finds values without a list",
             )
         asked: Any = domain
-        if isinstance(asked, str | bytes) or not isinstance(
-            asked, Iterable
-        ):  # a list of pairs is a list of values
+        if isinstance(asked, str | bytes) or not isinstance(asked, Iterable):  # a list of pairs is a list of values
             raise InvalidParameter(
                 f"domain= must be a list or an array of values, not {type(asked).__name__}.",
                 hint="domain=['red', 'green']",

@@ -48,20 +48,14 @@ class SubsetSelection(FrequencyOracle):
     coin: Coin
 
     def __init__(
-        self,
-        domain: int | Iterable[Hashable],
-        *,
-        epsilon: Real,
-        other: Hashable | None = None,
-        size: int | None = None,
+        self, domain: int | Iterable[Hashable], *, epsilon: Real, other: Hashable | None = None, size: int | None = None
     ) -> None:
         FrequencyOracle.__init__(self, domain, epsilon=epsilon, other=other)
         k = self.domain.size
         d = _best(k, exp_floor(self.epsilon)) if size is None else count("size", size)
         if d >= k:
             raise InvalidParameter(
-                f"size must be below the {k} values of the domain, not {d}.",
-                hint="leave it out for the best one",
+                f"size must be below the {k} values of the domain, not {d}.", hint="leave it out for the best one"
             )
         object.__setattr__(self, "size", d)
         object.__setattr__(self, "coin", rounded_coin(self.epsilon, Fraction(d, k - d)))

@@ -74,16 +74,12 @@ def mechanism(
             )
         return _PURE[noise](epsilon=epsilon, sensitivity=sensitivity, dimension=dimension)
     if delta is None:
-        raise InvalidParameter(
-            f"{noise} noise needs a delta.", hint="give delta=1e-6, or ask for noise='laplace'"
-        )
+        raise InvalidParameter(f"{noise} noise needs a delta.", hint="give delta=1e-6, or ask for noise='laplace'")
     return _APPROXIMATE[noise](epsilon=epsilon, delta=delta, sensitivity=sensitivity, dimension=dimension)
 
 
 _EXAMPLE = "mechanism(noise='laplace', sensitivity=1, epsilon=0.5)"
-_PURE: MappingProxyType[str, Callable[..., Numeric]] = MappingProxyType(
-    {"laplace": Laplace, "geometric": Geometric}
-)
+_PURE: MappingProxyType[str, Callable[..., Numeric]] = MappingProxyType({"laplace": Laplace, "geometric": Geometric})
 _APPROXIMATE: MappingProxyType[str, Callable[..., Numeric]] = MappingProxyType(
     {"gaussian": Gaussian, "discrete-gaussian": DiscreteGaussian}
 )

@@ -57,9 +57,7 @@ class AskedGuarantee:
                 )
             return cls(e, Fraction(0), Fraction(0))
         if delta is None:
-            raise InvalidParameter(
-                "Gaussian noise needs a delta.", hint="give delta=1e-6, or ask for noise='laplace'"
-            )
+            raise InvalidParameter("Gaussian noise needs a delta.", hint="give delta=1e-6, or ask for noise='laplace'")
         d = read_delta(delta, hint="take delta=1e-6; without δ use noise='laplace'")
         return cls(e, d, 1 / Gaussian(epsilon=e, delta=d).mu_squared)
 

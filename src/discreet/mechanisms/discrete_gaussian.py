@@ -73,8 +73,7 @@ class DiscreteGaussian(Numeric):
         object.__setattr__(self, "_grid", None if step is None else _grid_of(read_size("step", step)))
         if self._grid is None and self.sensitivity < 1:
             raise InvalidParameter(
-                f"sensitivity must be at least 1 for integers, not {sensitivity}.",
-                hint="give step= for floats",
+                f"sensitivity must be at least 1 for integers, not {sensitivity}.", hint="give step= for floats"
             )
         if asked is None:
             assert sigma is not None
@@ -126,16 +125,12 @@ class DiscreteGaussian(Numeric):
     def _tail_line(self) -> str:
         if self._moves_one:
             shift = math.isqrt(self._l2_squared)
-            how = (
-                f"Only one number moves, by at most {shift}: δ(ε) is the sum of (p(k) − e^ε p(k − {shift}))₊"
-            )
+            how = f"Only one number moves, by at most {shift}: δ(ε) is the sum of (p(k) − e^ε p(k − {shift}))₊"
         else:
             rho = f"{self._l2_squared}/2σ² = {float(self._rho):.6g}"
             how = f"Every Rényi divergence of order α is at most αρ with ρ = {rho}: by conversion δ(ε)"
         reached = (
-            ""
-            if self.epsilon is None
-            else f" = {self.loss.delta(self.epsilon):.6g} at ε = {decimal(self.epsilon)}"
+            "" if self.epsilon is None else f" = {self.loss.delta(self.epsilon):.6g} at ε = {decimal(self.epsilon)}"
         )
         return f"Tail. {how}{reached}."
 

@@ -137,9 +137,7 @@ class AboveOrBelow(DrawLaw):
 
     def __post_init__(self) -> None:
         if self.sparse.answers is not None:
-            raise InvalidParameter(
-                "a sparse vector that a recipe draws gives no numbers.", hint="leave answers= out"
-            )
+            raise InvalidParameter("a sparse vector that a recipe draws gives no numbers.", hint="leave answers= out")
 
     def events(self, moved: Sensitivity, times: int, relation: Relation) -> Composed:
         if moved.linf > self.sparse.sensitivity:

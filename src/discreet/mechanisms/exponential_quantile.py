@@ -156,11 +156,7 @@ class ExponentialQuantile(Mechanism):
         return rank_error(self.counted, sizes, read_confidence(confidence)) + float(slack)
 
     def release(
-        self,
-        counts: Sequence[int] | NDArray[Any],
-        *,
-        confidence: Real = Fraction(19, 20),
-        rng: Entropy | None = None,
+        self, counts: Sequence[int] | NDArray[Any], *, confidence: Real = Fraction(19, 20), rng: Entropy | None = None
     ) -> tuple[int, int, int]:
         """Return the cell that is named, the first and the last cell of the interval, by their places in the grid.
 
@@ -178,8 +174,7 @@ class ExponentialQuantile(Mechanism):
         given: object = counts  # what came need not be what was annotated
         if type(given) is not np.ndarray and not isinstance(given, Sequence):
             raise InvalidParameter(
-                f"counts must be a list or a plain array, not {type(given).__name__}.",
-                hint="counts.to_numpy()",
+                f"counts must be a list or a plain array, not {type(given).__name__}.", hint="counts.to_numpy()"
             )
         weights = counts.tolist() if isinstance(counts, np.ndarray) else list(counts)
         if not all(isinstance(w, int | np.integer) and not isinstance(w, bool) and w >= 0 for w in weights):

@@ -152,9 +152,7 @@ def root_above(x: Fraction) -> Fraction:
     if p * p == x.numerator and q * q == x.denominator:
         return Fraction(p, q)
     shift = 49 - (x.numerator.bit_length() - x.denominator.bit_length()) // 2
-    scaled = (
-        x * Fraction(4) ** shift
-    )  # at least 2^97, so that its root has 49 bits and 1 is less than 2^-48 of it
+    scaled = x * Fraction(4) ** shift  # at least 2^97, so that its root has 49 bits and 1 is less than 2^-48 of it
     return (math.isqrt(math.ceil(scaled) - 1) + 1) / Fraction(2) ** shift
 
 

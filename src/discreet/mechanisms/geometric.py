@@ -68,8 +68,7 @@ class Geometric(Numeric):
         return numbered(
             repr(self),
             f"Sensitivity. Neighbours x, y have |f(x) − f(y)| ≤ Δ = {d}, in integers.",
-            "Noise. M(x) = f(x) + Z with P(Z = k) = (1 − α)/(1 + α) · α^|k| and α = exp(−ε/Δ) = "
-            f"exp(−{rate}).",
+            f"Noise. M(x) = f(x) + Z with P(Z = k) = (1 − α)/(1 + α) · α^|k| and α = exp(−ε/Δ) = exp(−{rate}).",
             "Ratio. P(M(x) = o) / P(M(y) = o) = α^(|o − f(x)| − |o − f(y)|).",
             f"Triangle inequality. The exponent is at least −|f(x) − f(y)| ≥ −{d}.",
             f"Conclusion. The ratio is at most α^−{d} = exp({e}) for every o: M is {e}-DP.",
@@ -78,6 +77,4 @@ class Geometric(Numeric):
 
     def __repr__(self) -> str:
         dimension = "" if self.dimension is None else f", dimension={self.dimension}"
-        return (
-            f"Geometric(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)}{dimension})"
-        )
+        return f"Geometric(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)}{dimension})"

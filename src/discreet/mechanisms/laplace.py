@@ -53,9 +53,7 @@ class Laplace(Numeric):
     ) -> None:
         delta = read_size("sensitivity", sensitivity)
         if (epsilon is None) == (scale is None):
-            raise InvalidParameter(
-                "give either epsilon or scale.", hint="Laplace(epsilon=0.5) or Laplace(scale=2)"
-            )
+            raise InvalidParameter("give either epsilon or scale.", hint="Laplace(epsilon=0.5) or Laplace(scale=2)")
         e = read_size("epsilon", epsilon) if epsilon is not None else delta / read_size("scale", scale)  # type: ignore[arg-type]
         object.__setattr__(self, "epsilon", e)
         object.__setattr__(self, "sensitivity", delta)
@@ -86,8 +84,7 @@ class Laplace(Numeric):
         fine = self.lattice
         return numbered(
             repr(self),
-            f"Sensitivity. Neighbours x, y have |f(x) − f(y)| ≤ Δ = {d} (in an array: summed over its "
-            "entries).",
+            f"Sensitivity. Neighbours x, y have |f(x) − f(y)| ≤ Δ = {d} (in an array: summed over its entries).",
             f"Noise. M(x) = f(x) + Z with P(Z = k) ∝ exp(−|k|/b) and b = Δ/ε = {d}/{e} = {b}.",
             "Ratio. P(M(x) = o) / P(M(y) = o) = exp((|o − f(y)| − |o − f(x)|)/b).",
             f"Triangle inequality. |o − f(y)| − |o − f(x)| ≤ |f(x) − f(y)| ≤ {d}.",

@@ -96,9 +96,7 @@ class NoisyMax(Selection):
             return selection.permute_and_flip(utilities, self.rate, rng)
         if self.noise == "gumbel":
             return selection.exponential(utilities, self.rate, rng)
-        whole = np.asarray(utilities).dtype.kind in "iu" or all(
-            isinstance(u, int | np.integer) for u in utilities
-        )
+        whole = np.asarray(utilities).dtype.kind in "iu" or all(isinstance(u, int | np.integer) for u in utilities)
         if not whole:
             raise InvalidParameter(
                 "utilities of NoisyMax with Laplace noise must be integers.",

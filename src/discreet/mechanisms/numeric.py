@@ -138,9 +138,7 @@ class Numeric(Mechanism):
     def _check_size(self, numbers: NumberArray) -> None:
         size = len(numbers.entries)
         if self.dimension is not None and size != self.dimension:
-            raise InvalidParameter(
-                f"value must hold {self.dimension} numbers, as dimension= says, not {size}."
-            )
+            raise InvalidParameter(f"value must hold {self.dimension} numbers, as dimension= says, not {size}.")
         if self.dimension is None and numbers.is_real and numbers.shape is not None:
             raise InvalidParameter(
                 "an array of floats needs dimension=, since rounding each of them to the lattice adds to "

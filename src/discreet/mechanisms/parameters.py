@@ -29,9 +29,7 @@ def read_size(name: str, value: Real) -> Fraction:
             raise
         raise InvalidParameter(refused.message, hint=_HINTS[name]) from None
     if not 1 / _LARGEST <= x <= _LARGEST:
-        raise InvalidParameter(
-            f"{name} must lie between 1e-24 and 1e24.", hint="use other units for the value"
-        )
+        raise InvalidParameter(f"{name} must lie between 1e-24 and 1e24.", hint="use other units for the value")
     return x
 
 
@@ -71,8 +69,7 @@ def read_guarantee(
         return None
     if epsilon is None or delta is None:
         raise InvalidParameter(
-            f"{name} needs epsilon and delta, or sigma.",
-            hint=f"{name}(epsilon=0.5, delta=1e-6); without δ use Laplace",
+            f"{name} needs epsilon and delta, or sigma.", hint=f"{name}(epsilon=0.5, delta=1e-6); without δ use Laplace"
         )
     return read_size("epsilon", epsilon), read_delta(delta, hint="take delta=1e-6; without δ use Laplace")
 

@@ -62,9 +62,7 @@ class Run:
             )
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"a {type(self).__name__} cannot be copied or pickled; start another one, charged anew"
-        )
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled; start another one, charged anew")
 
     def __copy__(self) -> NoReturn:
         self.__reduce__()

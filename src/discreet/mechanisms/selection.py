@@ -170,8 +170,7 @@ def _numbers(utilities: Utilities) -> Utilities:
         finite = all(not isinstance(u, float | np.floating) or math.isfinite(u) for u in utilities)
     if not finite:
         raise InvalidParameter(
-            "utilities must be finite.",
-            hint="leave a candidate that must never be named out of the public list",
+            "utilities must be finite.", hint="leave a candidate that must never be named out of the public list"
         )
     return utilities
 

@@ -271,8 +271,7 @@ class SparseVector(Sparse):
         n = count("queries", queries)
         if self.answers is None:
             raise InvalidParameter(
-                "this SparseVector gives no numbers.",
-                hint='answers="gap" costs nothing, answers=0.3 is fresh noise',
+                "this SparseVector gives no numbers.", hint='answers="gap" costs nothing, answers=0.3 is fresh noise'
             )
         if self.answers == "gap":
             return self._worst(lambda law: law.gap_error(doubt_of(confidence), n))
@@ -292,9 +291,7 @@ class SparseVector(Sparse):
         elif self.answers == "gap":
             numbers = ("Numbers. They follow from the gaps, which step 5 allows for, and from public facts.",)
         total = " + ".join(decimal(x) for x in (e1, e2, e3) if x)
-        return numbered(
-            repr(self), *self._steps(), *numbers, f"Conclusion. {total} = {e}: a whole run is {e}-DP."
-        )
+        return numbered(repr(self), *self._steps(), *numbers, f"Conclusion. {total} = {e}: a whole run is {e}-DP.")
 
     def __repr__(self) -> str:
         answers = "" if self.answers is None else f", answers={_said(self.answers)}"
@@ -327,9 +324,7 @@ class AboveThreshold(Sparse):
     threshold: Fraction
     monotonic: bool
 
-    def __init__(
-        self, *, epsilon: Real, threshold: Real, sensitivity: Real = 1, monotonic: bool = False
-    ) -> None:
+    def __init__(self, *, epsilon: Real, threshold: Real, sensitivity: Real = 1, monotonic: bool = False) -> None:
         object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
         object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
         object.__setattr__(self, "threshold", exact("threshold", threshold))
@@ -438,9 +433,7 @@ class SparseRun(Run):
 
     __slots__ = ("_answering", "_asked", "_law", "_laws", "_left", "_level", "_rng")
 
-    def __init__(
-        self, laws: tuple[SparseLaw | None, SparseLaw], cutoff: int, answering: bool, rng: Entropy
-    ) -> None:
+    def __init__(self, laws: tuple[SparseLaw | None, SparseLaw], cutoff: int, answering: bool, rng: Entropy) -> None:
         """Start a run; `SparseVector.start` and `AboveThreshold.start` do it.
 
         Args:

@@ -106,9 +106,7 @@ class Staircase(Numeric):
         e = self._each
         if e <= 1:
             return self.sensitivity / e
-        share = (
-            self.gamma if self.gamma is not None else Fraction(1 / (1 + math.exp(min(float(e) / 2, 99.0))))
-        )
+        share = self.gamma if self.gamma is not None else Fraction(1 / (1 + math.exp(min(float(e) / 2, 99.0))))
         return self.sensitivity * max(share, _FINEST)
 
     def _check_size(self, numbers: NumberArray) -> None:
@@ -128,11 +126,7 @@ class Staircase(Numeric):
             repr(self),
             f"Sensitivity. Neighbours x, y have |f(x) − f(y)| ≤ Δ = {d} (in an array: each of its numbers).{many}",
             f"Noise. M(x) = f(x) + Z with P(Z = ±(k·{law.width} + j)) ∝ exp(−k·{e}) for 0 ≤ j < {law.inner}"
-            + (
-                f", and ∝ exp(−(k + 1)·{e}) for {law.inner} ≤ j < {law.width}."
-                if law.inner < law.width
-                else "."
-            ),
+            + (f", and ∝ exp(−(k + 1)·{e}) for {law.inner} ≤ j < {law.width}." if law.inner < law.width else "."),
             f"Falling. The mass does not rise with |Z|, and {law.width} further out it is exp(−{e}) of itself.",
             f"Ratio. So P(Z = z) ≤ exp({e})·P(Z = z + d) whenever |d| ≤ {law.width}: |z + d| ≤ |z| + {law.width}.",
             f"Conclusion. P(M(x) = o) / P(M(y) = o) ≤ exp({e}) for every o: "

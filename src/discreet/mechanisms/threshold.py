@@ -56,12 +56,7 @@ class Threshold(Mechanism):
     _turn: int = field(init=False)
 
     def __init__(
-        self,
-        epsilon: Real,
-        delta: Real,
-        max_groups: int = 1,
-        *,
-        relation: Relation | str = Relation.ADD_REMOVE,
+        self, epsilon: Real, delta: Real, max_groups: int = 1, *, relation: Relation | str = Relation.ADD_REMOVE
     ) -> None:
         object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
         object.__setattr__(self, "delta", read_delta(delta, hint=_NO_DELTA))
@@ -199,9 +194,7 @@ def _counts(counts: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
     if array.size and (
         not plain or array.dtype.kind not in "iu" or (array.dtype.kind == "u" and array.dtype.itemsize == 8)
     ):
-        raise InvalidParameter(
-            "counts must be whole numbers of at most 63 bits.", hint="use counts.astype(np.int64)"
-        )
+        raise InvalidParameter("counts must be whole numbers of at most 63 bits.", hint="use counts.astype(np.int64)")
     return array.reshape(-1).astype(np.int64)
 
 
@@ -274,10 +267,7 @@ class _Optimum:
         if high == one:
             return _Optimum(each, turn, precision, None, (0, one))
         up = delta.numerator << 2 * precision
-        ratio = (
-            up * low // (delta.denominator * (one - low)),
-            -(-up * high // (delta.denominator * (one - high))),
-        )
+        ratio = (up * low // (delta.denominator * (one - low)), -(-up * high // (delta.denominator * (one - high))))
         begun = _Optimum(each, turn, precision, ratio, (0, one))
         return _Optimum(each, turn, precision, ratio, begun.rising(turn))
 

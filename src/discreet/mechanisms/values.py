@@ -55,9 +55,7 @@ def read(value: object) -> NumberArray:
         hint = "use value.to_numpy(): a column of a data frame has more in it than numbers"
     else:
         hint = "use int or float"
-    raise InvalidParameter(
-        f"value must be an int, a float or a numpy array, not {type(value).__name__}.", hint=hint
-    )
+    raise InvalidParameter(f"value must be an int, a float or a numpy array, not {type(value).__name__}.", hint=hint)
 
 
 def single(value: object) -> int | float | None:
@@ -136,9 +134,7 @@ def total(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
         if not len(values) or _adds_up(values, noise):
             return np.asarray(np.add(values, noise, out=noise if noise.flags.writeable else None))
         summed = values + noise
-        if not (
-            ((values ^ summed) & (noise ^ summed)) < 0
-        ).any():  # no sum has a sign that neither summand has
+        if not (((values ^ summed) & (noise ^ summed)) < 0).any():  # no sum has a sign that neither summand has
             return np.asarray(summed)
     return _whole([v + z for v, z in zip(values.tolist(), noise.tolist(), strict=True)])
 

@@ -42,9 +42,7 @@ def exp_neg(x: Fraction, rng: Entropy) -> bool:
     return scaled_exp_neg(x, rng, drawn=bits(rng, _WORD), known=_WORD)
 
 
-def scaled_exp_neg(
-    x: Fraction, rng: Entropy, *, drawn: int, known: int, weight: int = 1, shift: int = 0
-) -> bool:
+def scaled_exp_neg(x: Fraction, rng: Entropy, *, drawn: int, known: int, weight: int = 1, shift: int = 0) -> bool:
     """Return whether U·weight < 2^shift·exp(−x), where `drawn` is the first `known` bits of a uniform U in [0, 1).
 
     The coin of a rejection step whose proposal was made with the integer weight ≥ 2^shift·exp(−x): with

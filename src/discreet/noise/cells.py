@@ -143,9 +143,7 @@ class Cells:
         undecided |= np.abs(gap) <= _MARGIN
         values, accepted = self._values(cell, offset, minus), gap > 0
         for i in np.flatnonzero(undecided):
-            value = self.settle(
-                int(minus[i]), LazyUniform(int(v[i]), 64, rng), LazyUniform(int(f[i]), 64, rng)
-            )
+            value = self.settle(int(minus[i]), LazyUniform(int(v[i]), 64, rng), LazyUniform(int(f[i]), 64, rng))
             accepted[i] = value is not None
             values[i] = value or 0
         return values, accepted
@@ -228,9 +226,7 @@ class Cells:
         self, cell: NDArray[np.int64], offset: NDArray[np.int64], minus: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         if len(cell) and int(cell.max()) > self._table.size:  # found on demand, beyond the table
-            return np.array(
-                [self._value(*map(int, t)) for t in zip(cell, offset, minus, strict=True)], np.int64
-            )
+            return np.array([self._value(*map(int, t)) for t in zip(cell, offset, minus, strict=True)], np.int64)
         return (((cell << self._offset_bits) + offset ^ -minus) + self._half) >> self._shift
 
     def _value(self, cell: int, offset: int, minus: int) -> int:

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 
-Utilities: TypeAlias = (
-    "NDArray[np.integer[Any]] | NDArray[np.floating[Any]] | Sequence[int | float | Fraction]"
-)
+Utilities: TypeAlias = "NDArray[np.integer[Any]] | NDArray[np.floating[Any]] | Sequence[int | float | Fraction]"
 """One finite number for each candidate; a float is the exact binary fraction that it holds."""
 
 STEP_BITS = 8
@@ -53,9 +51,7 @@ def gaps_below_best(utilities: Utilities, rate: Fraction) -> Gaps:
         return Gaps(exact_steps, lambda i: rate * Fraction(top - values[i]))
     best = u.max()
     if u.dtype.kind == "f":
-        with np.errstate(
-            over="ignore"
-        ):  # beyond the largest float it becomes the largest float, which is less
+        with np.errstate(over="ignore"):  # beyond the largest float it becomes the largest float, which is less
             distance = np.minimum(best - u, np.finfo(np.float64).max)
         return Gaps(_steps_below(distance, rate), lambda i: _apart(best, u[i], rate))
     # modulo 2^64, and so exact: the difference of two 64-bit integers is in [0, 2^64)

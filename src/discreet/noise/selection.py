@@ -25,9 +25,7 @@ _FEW = 64  # candidates for which Python's integers are faster than arrays
 _TABLE_BITS = 62  # precision of the table of weights; exp(−LAST/2^STEP_BITS) < 2^-62, so it ends at 1
 
 
-def exponential(
-    utilities: Utilities, rate: Fraction, rng: Entropy, *, copies: NDArray[np.int64] | None = None
-) -> int:
+def exponential(utilities: Utilities, rate: Fraction, rng: Entropy, *, copies: NDArray[np.int64] | None = None) -> int:
     """Return an index i with probability proportional to exp(rate·uᵢ): the exponential mechanism.
 
     The same law as the argmax of rate·uᵢ + Gumbel noise. Where index i stands for `copies[i]` candidates, 2^32 in all
@@ -101,8 +99,7 @@ def noisy_max(utilities: NDArray[np.integer[Any]] | Sequence[int], scale: Fracti
     u = as_array(utilities)
     if u.dtype.kind == "f" or (u.dtype.kind == "O" and not all(isinstance(v, int) for v in u)):
         raise InvalidParameter(
-            "utilities of noisy_max must be integers.",
-            hint="round them to a public grid first (noise.lattice.Grid)",
+            "utilities of noisy_max must be integers.", hint="round them to a public grid first (noise.lattice.Grid)"
         )
     noise = sample_vector(scale, u.size, rng)
     if u.size <= _FEW or u.dtype.kind == "O" or _could_overflow(u, noise):

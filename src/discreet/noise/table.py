@@ -53,21 +53,9 @@ class Table:
         docs/proofs/table.md.
     """
 
-    __slots__ = (
-        "_decay",
-        "_first",
-        "_listed",
-        "_step",
-        "_thresholds",
-        "prefix_bits",
-        "residual",
-        "size",
-        "whole",
-    )
+    __slots__ = ("_decay", "_first", "_listed", "_step", "_thresholds", "prefix_bits", "residual", "size", "whole")
 
-    def __init__(
-        self, decay: Decay, step: Fraction, first: Fraction, *, prefix_bits: int, tail_bits: int
-    ) -> None:
+    def __init__(self, decay: Decay, step: Fraction, first: Fraction, *, prefix_bits: int, tail_bits: int) -> None:
         self._decay = decay
         self._step = step
         self._first = first

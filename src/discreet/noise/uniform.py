@@ -42,9 +42,7 @@ def below_vector(n: int, size: int, rng: Entropy) -> NDArray[np.int64]:
     filled = 0
     while filled < size:
         left = size - filled
-        more = _words(
-            k, left + left * ((1 << k) - n) // n + 16, rng
-        )  # about the expected number; the rest is repeated
+        more = _words(k, left + left * ((1 << k) - n) // n + 16, rng)  # about the expected number; the rest is repeated
         accepted = more[more < n][:left]
         drawn[filled : filled + accepted.size] = accepted
         filled += accepted.size

@@ -110,9 +110,7 @@ def _grouping(node: exp.Expr, scope: Scope, keys: Sequence[Expr], *, totals: boo
     """GROUPING(a, b, …): the binary number whose digits say of each key whether the row adds up over it."""
     named = [bind_row(e, scope) for e in node.expressions]
     if not named or any(e not in keys for e in named):
-        raise UnsupportedQuery(
-            "GROUPING takes keys of GROUP BY.", hint="write GROUPING(a) beside GROUP BY ROLLUP (a)"
-        )
+        raise UnsupportedQuery("GROUPING takes keys of GROUP BY.", hint="write GROUPING(a) beside GROUP BY ROLLUP (a)")
     number: Expr = Literal(0, Type.INT)
     for e in named:
         digit: Expr = Key(len(keys) + keys.index(e), Type.INT) if totals else Literal(0, Type.INT)

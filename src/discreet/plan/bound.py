@@ -199,9 +199,7 @@ def _tabled(places: Sequence[int], stage: str) -> str:
 
 def _as(prefix: str, texts: Sequence[str]) -> str:
     """The texts as columns, under numbered names."""
-    return ", ".join(
-        f"{text} AS {name}" for text, name in zip(texts, _names(prefix, len(texts)), strict=True)
-    )
+    return ", ".join(f"{text} AS {name}" for text, name in zip(texts, _names(prefix, len(texts)), strict=True))
 
 
 def census_sql(b: BoundedQuery) -> str:
@@ -367,11 +365,7 @@ def _of_rows(b: BoundedQuery, columns: Sequence[str], totals: Sequence[str]) -> 
     sums = [f"{total} AS m{i}" for i, total in enumerate(totals)]
     by = f" GROUP BY {', '.join(g)}" if g else ""
     groups = f'"row groups" AS (\n  SELECT {", ".join([*g, *sums])} FROM "unit bounded"{by}\n)'
-    shown = (
-        [f"k{i}.g AS g{i}" for i in range(n)]
-        if b.keys.lists is not None
-        else [f"r.g{i} AS g{i}" for i in range(n)]
-    )
+    shown = [f"k{i}.g AS g{i}" for i in range(n)] if b.keys.lists is not None else [f"r.g{i} AS g{i}" for i in range(n)]
     cells = [f"CAST(coalesce(r.m{i}, 0) AS VARCHAR) AS m{i}" for i in range(len(totals))]
     joins = _joins(b, [f"r.g{i}" for i in range(n)])
     return f'WITH {_keys_with(b)}{rows},\n{groups}\nSELECT {", ".join([*shown, *cells])} FROM "row groups" r{joins}'
@@ -400,9 +394,7 @@ class _Values:
     def columns(self) -> list[str]:
         """The columns as they are computed from a row."""
         lattice = [f"{lattice_sql(v)} AS v{i}" for i, v in enumerate(self.lattice)]
-        presence = [
-            f"CASE WHEN {finite(e)} IS NOT NULL THEN 1 END AS x{i}" for i, e in enumerate(self.presence)
-        ]
+        presence = [f"CASE WHEN {finite(e)} IS NOT NULL THEN 1 END AS x{i}" for i, e in enumerate(self.presence)]
         return lattice + presence
 
     def name(self, part: Part) -> str:

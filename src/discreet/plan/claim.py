@@ -50,9 +50,7 @@ def claim_of_all(
     return PlanClaim(relation, (), measured, cost, cost, tuple(p.claim for p in parts), recipe)
 
 
-def claim_in_stages(
-    looks: Sequence[Look], second: Decided, events: Composed, guarantee: Approximate
-) -> PlanClaim:
+def claim_in_stages(looks: Sequence[Look], second: Decided, events: Composed, guarantee: Approximate) -> PlanClaim:
     """The claim of a question whose caps or bounds are chosen by looks at the data before it; to the question itself
     goes what they leave of (ε, δ), which it need not use up.
 

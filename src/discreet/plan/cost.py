@@ -106,9 +106,7 @@ class Allocation:
         return any(isinstance(z, RoundedGaussianNoise) for z in (*self.noises, *self.spreads))
 
 
-def sensitivity_of(
-    span: tuple[int, int], max_groups: int, groups: int | None, relation: Relation
-) -> Sensitivity:
+def sensitivity_of(span: tuple[int, int], max_groups: int, groups: int | None, relation: Relation) -> Sensitivity:
     """How far one unit can move a column over all groups, when it adds to at most `max_groups` of them an
     integer in `span`.
 
@@ -135,9 +133,7 @@ def sensitivity_of(
     )
 
 
-def spread_sensitivity(
-    total: int, max_groups: int, groups: int | None, cells: int, relation: Relation
-) -> Sensitivity:
+def spread_sensitivity(total: int, max_groups: int, groups: int | None, cells: int, relation: Relation) -> Sensitivity:
     """How far one unit can move one level of a spread's trees over all groups, when in at most `max_groups` of them it
     adds to the `cells` nodes of the level weights, none below 0, of at most `total` together.
 
@@ -151,10 +147,7 @@ def spread_sensitivity(
     if groups is not None:
         nodes = min(nodes, groups * cells)
     return Sensitivity(
-        nodes,
-        total,
-        l1=min(times * k * total, nodes * total),
-        l2_squared=min(times * k * total**2, nodes * total**2),
+        nodes, total, l1=min(times * k * total, nodes * total), l2_squared=min(times * k * total**2, nodes * total**2)
     )
 
 
@@ -189,10 +182,7 @@ def allocate(
     own = len(sensitivities)
     levels = [0 if i in by_rank else n for i, (_, n) in enumerate(spreads)]
     columns = own + sum(n for _, n in spreads)
-    sensitivities = [
-        *sensitivities,
-        *(s for (s, _), n in zip(spreads, levels, strict=True) for _ in range(n)),
-    ]
+    sensitivities = [*sensitivities, *(s for (s, _), n in zip(spreads, levels, strict=True) for _ in range(n))]
     threshold, for_columns, noise_delta = None, left, delta
     if select is not None:
         max_groups, relation = select
@@ -228,11 +218,7 @@ def allocate(
 
 
 def _noises(
-    sensitivities: Sequence[Sensitivity],
-    epsilon: Fraction,
-    delta: Fraction,
-    kind: Kind,
-    shares: Sequence[Fraction],
+    sensitivities: Sequence[Sensitivity], epsilon: Fraction, delta: Fraction, kind: Kind, shares: Sequence[Fraction]
 ) -> tuple[Additive, ...]:
     if not sensitivities:
         return ()
@@ -240,8 +226,7 @@ def _noises(
     if kind is Kind.GAUSSIAN:
         mu_squared = mu_squared_for(epsilon, delta)
         return tuple(
-            RoundedGaussianNoise(root_above(max(s.l2_squared, 1) / (mu_squared * share)))
-            for s, share in pairs
+            RoundedGaussianNoise(root_above(max(s.l2_squared, 1) / (mu_squared * share))) for s, share in pairs
         )
     return composed([max(s.l1, 1) / (epsilon * share) for s, share in pairs], sensitivities, epsilon, delta)
 

@@ -43,9 +43,7 @@ def explain(plan: Decided, outlook: str = "") -> str:
         f"Together: ε = {decimal(g.epsilon)}, δ = {decimal(g.delta)} (composition: {_composition(plan)})."
         + (f" {outlook}" if outlook else ""),
     ]
-    lines += [
-        "Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."
-    ]
+    lines += ["Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."]
     return "\n".join(lines)
 
 
@@ -121,9 +119,7 @@ def _groups(plan: Decided) -> list[str]:
         ]
     if not q.keys.exprs:
         return ["Groups: one, the whole table."]
-    return [
-        f"Groups: {q.keys.count}, declared, so all are shown. A unit enters at most {k}, chosen by a keyed hash."
-    ]
+    return [f"Groups: {q.keys.count}, declared, so all are shown. A unit enters at most {k}, chosen by a keyed hash."]
 
 
 def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Decided) -> list[str]:
@@ -259,17 +255,13 @@ def level_lines(plan: Decided) -> list[str]:
     part = {level.kept: level.share for level in allocation.levels}
     part[levels.kept[0]] = 1 - sum(part.values(), Fraction(0))
     combined = agreements(plan.question, allocation)
-    lines = [
-        "Totals are measured as well, and all levels made to agree by least squares, so that totals are sums:"
-    ]
+    lines = ["Totals are measured as well, and all levels made to agree by least squares, so that totals are sums:"]
     for kept in levels.kept:
         noise = ", ".join(
             f"{math.sqrt(a.variance(kept)) * float(m.step):,.4g}"
             for a, m in zip(combined, plan.question.measures, strict=True)
         )
-        share = (
-            f"{float(part[kept]):.1%} of each column's budget" if kept in part else "not measured, added up"
-        )
+        share = f"{float(part[kept]):.1%} of each column's budget" if kept in part else "not measured, added up"
         keys = f"{len(kept)} of {len(levels.sizes)} keys" if kept else "the grand total"
         lines.append(
             f"  {keys}: {levels.cells(kept):,} of {levels.parts(kept):,} finest groups each; {share}; "

@@ -160,10 +160,7 @@ _STEPS = 12  # of a bisection between neighbouring powers of two: finer than thr
 
 
 def with_fitting(
-    refusal: BudgetExceeded,
-    charge: Callable[[Fraction], Charge],
-    affords: Callable[[Charge], bool],
-    asked: Fraction,
+    refusal: BudgetExceeded, charge: Callable[[Fraction], Charge], affords: Callable[[Charge], bool], asked: Fraction
 ) -> BudgetExceeded:
     """The refusal, with the largest ε in its hint that the account can pay, to three digits; it reads no data."""
     found = most(lambda epsilon: _fits(charge, affords, epsilon), asked)

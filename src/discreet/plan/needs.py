@@ -118,9 +118,7 @@ def _scale(plan: Decided, place: int) -> Fraction:
     return noise.scale
 
 
-def law_of(
-    shares: Sequence[BudgetNeeds], noise_delta: Fraction, delta: Fraction, kind: Kind
-) -> tuple[str, ...]:
+def law_of(shares: Sequence[BudgetNeeds], noise_delta: Fraction, delta: Fraction, kind: Kind) -> tuple[str, ...]:
     """How the budget is divided; nothing where all parts are alike and δ is halved between noise and selections."""
     parts = [[*n.columns, *n.spreads, *([n.selection] if n.selection else [])] for n in shares]
     selects = any(n.selection for n in shares)

@@ -37,10 +37,7 @@ def honest(interval: Any, value: Any, low: float) -> Any:
 
 
 def raised(
-    keys: Sequence[tuple[Scalar, ...]],
-    cells: Sequence[Sequence[int]],
-    sets: Sets | None,
-    places: Sequence[bool],
+    keys: Sequence[tuple[Scalar, ...]], cells: Sequence[Sequence[int]], sets: Sets | None, places: Sequence[bool]
 ) -> list[tuple[int, ...]]:
     """The cells of the finest groups, non-negative where that is true of the exact ones.
 

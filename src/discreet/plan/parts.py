@@ -153,13 +153,9 @@ def person_part(
         assert l2 is not None
         square = math.floor(positive("l2", l2) ** 2)
         most = math.isqrt(square)
-        norms = Sensitivity(
-            n, most, l1=min(n * most, math.isqrt(n * square)), l2_squared=min(square, n * most**2)
-        )
+        norms = Sensitivity(n, most, l1=min(n * most, math.isqrt(n * square)), l2_squared=min(square, n * most**2))
     if norms.l0 > n or not norms.l0 or not norms.linf:
-        raise InvalidParameter(
-            f"norms.l0 must lie between 1 and width = {n}, and norms.linf above 0, not {norms}."
-        )
+        raise InvalidParameter(f"norms.l0 must lie between 1 and width = {n}, and norms.linf above 0, not {norms}.")
     if norms.l0 * norms.linf**2 >= WIDEST:
         raise InvalidParameter(
             "a person's part may be so long that its squares do not fit in 64 bits.",
@@ -170,9 +166,7 @@ def person_part(
     if apart and kind == "whole":
         raise InvalidParameter("apart goes with kind='each'.", hint="the whole is of all people")
     weight = positive("share", share)
-    return PersonPart(
-        name, rows, norms, n, PartKind(kind), bool(apart), count("times", times), law, weight, sampling
-    )
+    return PersonPart(name, rows, norms, n, PartKind(kind), bool(apart), count("times", times), law, weight, sampling)
 
 
 def plan_recipe(
@@ -207,9 +201,7 @@ def plan_recipe(
     d = probability("delta", delta)
     if epsilon is None:
         if any(part.law is None for part in parts):
-            raise NotPrivate(
-                "Noise is to be chosen, and no ε was given.", hint="epsilon=1, or law= for each part"
-            )
+            raise NotPrivate("Noise is to be chosen, and no ε was given.", hint="epsilon=1, or law= for each part")
         chosen = tuple(parts)
         guarantee = PrivacyLoss(_events(chosen)).guarantee(d)
     else:

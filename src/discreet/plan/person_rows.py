@@ -49,20 +49,13 @@ class PersonRows:
     def sql(self) -> str:
         """What the database runs: the person's number `p` where a person has several rows, and the columns `c0`, …."""
         b, unit = self.bounded, self.question.table.unit
-        shown = [
-            f"coalesce({lattice_sql(v)}, {_nearest(v)}) AS c{i}" for i, v in enumerate(self.columns.values())
-        ]
+        shown = [f"coalesce({lattice_sql(v)}, {_nearest(v)}) AS c{i}" for i, v in enumerate(self.columns.values())]
         names = ", ".join(f"c{i}" for i in range(len(shown)))
         with_rows = rows_with(b, shown)
         if unit.is_row:
             return f'{with_rows}\nSELECT {names} FROM "unit rows"'
-        kept = (
-            f"row_number() OVER (PARTITION BY u ORDER BY hash(u, {names}, {SECRET}), {names}) <= {self.most}"
-        )
-        return (
-            f'{with_rows}\nSELECT dense_rank() OVER (ORDER BY u) AS p, {names} FROM "unit rows"\n'
-            f"QUALIFY {kept}"
-        )
+        kept = f"row_number() OVER (PARTITION BY u ORDER BY hash(u, {names}, {SECRET}), {names}) <= {self.most}"
+        return f'{with_rows}\nSELECT dense_rank() OVER (ORDER BY u) AS p, {names} FROM "unit rows"\nQUALIFY {kept}'
 
     @property
     def bounded(self) -> BoundedQuery:

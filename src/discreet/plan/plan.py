@@ -337,6 +337,4 @@ class Plan:
 def alone(query: Query, population: str) -> Plan:
     """The plan of one question that one population pays for."""
     a = query.allocation
-    return Plan(
-        query.identity, (query,), {"": PlanOutput(query)}, (Payer(population, a.events, a.guarantee),)
-    )
+    return Plan(query.identity, (query,), {"": PlanOutput(query)}, (Payer(population, a.events, a.guarantee),))

@@ -98,11 +98,7 @@ def plan_batch(
 
 
 def _planned(
-    sql: str,
-    tables: Sequence[TableSchema],
-    terms: PlanTerms,
-    rules: Sequence[Rule],
-    ranges: Ranges | None = None,
+    sql: str, tables: Sequence[TableSchema], terms: PlanTerms, rules: Sequence[Rule], ranges: Ranges | None = None
 ) -> Plan:
     query = decided(read_question(sql, tables, ranges), terms)
     return improved(alone(query, terms.population), terms, rules)

@@ -130,9 +130,7 @@ class Query:
         if self.allocation.levels:
             from discreet.plan.grouping_sets.split_budget import agreements
 
-            found = [
-                [a.noise(kept) for kept in a.levels.kept] for a in agreements(self.question, self.allocation)
-            ]
+            found = [[a.noise(kept) for kept in a.levels.kept] for a in agreements(self.question, self.allocation)]
             return tuple(max(noises, key=lambda z: z.variance) for noises in found)
         parts = max(math.prod(len(v) for i, v in enumerate(lists) if i not in kept) for kept in sets)
         return summed_noises(self.allocation.noises, parts)
@@ -187,9 +185,7 @@ class Query:
         expr, level = self.column(column), confidence_level(confidence)
         found = expr.rank_error(self.laws, level) if expr.shares else None
         if found is None:
-            raise InvalidParameter(
-                f"{column!r} has no rank.", hint="SELECT MEDIAN(x) AS m has one: rank_error('m')"
-            )
+            raise InvalidParameter(f"{column!r} has no rank.", hint="SELECT MEDIAN(x) AS m has one: rank_error('m')")
         return found
 
     def _known_error(self, expr: Node, level: Fraction) -> float | None:
@@ -226,9 +222,7 @@ def decided(question: Question, terms: PlanTerms) -> Query:
     """Return the query of a bound question, each of whose numbers is measured by itself."""
     b = bounding(question)
     relation, groups = question.table.relation, question.keys.count
-    sensitivities = tuple(
-        sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures
-    )
+    sensitivities = tuple(sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures)
     reports = reports_of(question) if terms.report_share else ()
     spreads = tuple((spread_moves(b, s), spread_sql(b, s.spread)) for s in question.spreads)
     allocation = _allocated(question, terms, sensitivities, [moved for moved, _ in spreads], len(reports))
@@ -255,9 +249,7 @@ def allocated(
     """
     moves, reports = [moved for moved, _ in query.spreads], len(query.allocation.reports)
     return with_allocation(
-        query,
-        terms,
-        _allocated(query.question, terms, query.sensitivities, moves, reports, by_rank, composes=composes),
+        query, terms, _allocated(query.question, terms, query.sensitivities, moves, reports, by_rank, composes=composes)
     )
 
 

@@ -110,9 +110,7 @@ class Question:
             "version": terms.version,
             "where": None if self.where is None else self.where.identity,
             "keys": [e.identity for e in self.keys.exprs],
-            "lists": None
-            if self.keys.lists is None
-            else [[_cell(v) for v in values] for values in self.keys.lists],
+            "lists": None if self.keys.lists is None else [[_cell(v) for v in values] for values in self.keys.lists],
             "measures": [m.identity for m in self.measures],
             "unit": [unit.column, unit.max_groups, unit.max_rows],
             "relation": self.table.relation.value,
@@ -138,9 +136,7 @@ def looked_at(exprs: Iterable[Node]) -> tuple[TreeRead, ...]:
     for e in (node for expr in exprs for node in expr.walk()):
         if isinstance(e.source, Spread):
             found.setdefault(e.source, set()).update(e.shares)
-    return tuple(
-        sorted((TreeRead(s, tuple(sorted(p))) for s, p in found.items()), key=lambda s: repr(s.identity))
-    )
+    return tuple(sorted((TreeRead(s, tuple(sorted(p))) for s, p in found.items()), key=lambda s: repr(s.identity)))
 
 
 def read_question(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None = None) -> Question:
@@ -175,12 +171,7 @@ def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None) -> Que
 
 
 def _bound(
-    sql: str,
-    select: Select,
-    table: TableSchema,
-    scope: Scope,
-    relation: ReadRows | None,
-    ranges: Ranges | None,
+    sql: str, select: Select, table: TableSchema, scope: Scope, relation: ReadRows | None, ranges: Ranges | None
 ) -> Question:
     items = select.items
     exprs = group_nodes(items, select.group)
@@ -206,10 +197,7 @@ def _bound(
     order = tuple(_order(o, columns, answer, names) for o in select.order)
     where = None if select.where is None else as_condition(bind_row(select.where, scope), "WHERE")
     sets = _sets(select, scope, keys, measures)
-    shown, kept = (
-        tuple((n, answer_node(e)) for n, e in columns),
-        None if having is None else answer_node(having),
-    )
+    shown, kept = (tuple((n, answer_node(e)) for n, e in columns), None if having is None else answer_node(having))
     outer = Outer(shown, kept, order, select.limit, select.offset, tuple(ends), sets)
     found, outer = _canonical(measures.found, outer)
     question = Question(sql, table, where, keys, found, outer, relation)
@@ -257,14 +245,10 @@ def _canonical(measures: Sequence[Measure], outer: Outer) -> tuple[tuple[Measure
 
 def _key(node: exp.Expr, scope: Scope) -> Expr:
     if has_aggregate(node):
-        raise UnsupportedQuery(
-            "An aggregate cannot be a group key.", hint="group by columns or expressions of them"
-        )
+        raise UnsupportedQuery("An aggregate cannot be a group key.", hint="group by columns or expressions of them")
     key = bind_row(node, scope)
     if key.type is None or not columns_of(key):
-        raise UnsupportedQuery(
-            "A constant cannot be a group key.", hint="group by columns or expressions of them"
-        )
+        raise UnsupportedQuery("A constant cannot be a group key.", hint="group by columns or expressions of them")
     return key
 
 
@@ -283,9 +267,7 @@ def _refuse_units_as_groups(keys: Keys, scope: Scope) -> None:
 def _order(o: Ordering, columns: list[tuple[str, Expr]], answer: Any, names: dict[str, Expr]) -> OrderBy:
     if isinstance(o.by, exp.Literal) and not o.by.is_string:
         if not o.by.name.isdigit() or not 1 <= int(o.by.name) <= len(columns):
-            raise UnsupportedQuery(
-                f"ORDER BY {o.by.name} names no output column.", hint="use 1 for the first"
-            )
+            raise UnsupportedQuery(f"ORDER BY {o.by.name} names no output column.", hint="use 1 for the first")
         return OrderBy(_sortable(columns[int(o.by.name) - 1][1]), o.descending, o.nulls_first)
     return OrderBy(_sortable(answer(o.by, names)), o.descending, o.nulls_first)
 

@@ -18,14 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.catalog.types import Type
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.measures.measure import (
-    KnownCount,
-    KnownUnits,
-    Measure,
-    RowCount,
-    Total,
-    UnitCount,
-)
+from discreet.plan.measures.measure import KnownCount, KnownUnits, Measure, RowCount, Total, UnitCount
 from discreet.plan.nodes.node import Node, measured_in
 from discreet.plan.question import looked_at
 from discreet.plan.reports import Part, Report
@@ -175,9 +168,7 @@ def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Node, rows: 
     caps = [r for r in found if r.report.of is None and (used or spreads)]
     once = bool(used) and not spreads and all(m.is_of_units for m in used)
     if once:
-        caps = [
-            r for r in caps if Part.GROUPS in r.report.parts
-        ]  # a unit counts once, however many rows it has
+        caps = [r for r in caps if Part.GROUPS in r.report.parts]  # a unit counts once, however many rows it has
     concerned = [*caps, *(r for r in found if r.report.of in values)]
     if expr.type is Type.MAP and spreads[0].listed is not None:
         concerned = caps  # other values are in none of its counts
@@ -204,9 +195,7 @@ def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Node, rows: 
     return f"Truncation bias of {name!r} {may} {when}."
 
 
-def _limit(
-    plan: Decided, expr: Node, used: Sequence[Measure], rows: Sequence[Row]
-) -> tuple[float, float] | None:
+def _limit(plan: Decided, expr: Node, used: Sequence[Measure], rows: Sequence[Row]) -> tuple[float, float] | None:
     """How much may be cut off in all before a column moves by more than its margin of error, in some row of the answer;
     and how much one row or unit adds at most with the bounds and caps applied. None for what is not known to move in
     proportion.

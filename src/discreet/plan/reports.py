@@ -126,11 +126,7 @@ def _of_keys(question: Question) -> Iterator[Report]:
     """For each key with a list of values: which rows have another one, and are in no group."""
     lists = question.keys.lists or ()
     for i, (expr, values) in enumerate(zip(question.keys.exprs, lists, strict=False)):
-        can_be, unknown, listed = (
-            possible_values(expr),
-            f"({finite(call('is null', [expr]))})",
-            f"k{i}.g IS NULL",
-        )
+        can_be, unknown, listed = (possible_values(expr), f"({finite(call('is null', [expr]))})", f"k{i}.g IS NULL")
         tests = {}
         if can_be is None or can_be - {None, *values}:
             tests[Part.UNDECLARED] = f"{listed} AND NOT {unknown}"
@@ -151,9 +147,7 @@ def _of_values(question: Question) -> Iterator[Report]:
     for spread in spreads:
         listed = _listed(spread)
         if listed is not None:
-            other = call(
-                "and", [call("not", [call("is null", [listed])]), call("is null", [spread.value.expr])]
-            )
+            other = call("and", [call("not", [call("is null", [listed])]), call("is null", [spread.value.expr])])
             yield _report(listed, spread.value, {Part.UNDECLARED: other}, question)
 
 

@@ -38,12 +38,7 @@ class TotalRow:
 
 
 def totals(
-    keys: Sequence[tuple[Scalar, ...]],
-    cells: Sequence[tuple[int, ...]],
-    sets: Sets,
-    *,
-    width: int,
-    columns: int,
+    keys: Sequence[tuple[Scalar, ...]], cells: Sequence[tuple[int, ...]], sets: Sets, *, width: int, columns: int
 ) -> list[TotalRow]:
     """The rows of all grouping sets, set by set, each in the order in which its first group comes.
 
@@ -64,9 +59,7 @@ def totals(
             shown = tuple(v if i in kept else None for i, v in enumerate(key))
             summed, parts = found.get(shown, ([0] * len(row), 0))
             found[shown] = [a + b for a, b in zip(summed, row, strict=True)], parts + 1
-        rows += [
-            TotalRow((*key, *flags), tuple(summed), parts, kept) for key, (summed, parts) in found.items()
-        ]
+        rows += [TotalRow((*key, *flags), tuple(summed), parts, kept) for key, (summed, parts) in found.items()]
     return rows
 
 

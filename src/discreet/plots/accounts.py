@@ -20,9 +20,7 @@ Accounts: TypeAlias = Account | Mapping[str, Account]
 """One account, or several by their labels."""
 
 _MOST = 400  # points of a line
-_SHORTEST = timedelta(
-    minutes=1
-)  # what is drawn of an account, so that one just opened has lines and times too
+_SHORTEST = timedelta(minutes=1)  # what is drawn of an account, so that one just opened has lines and times too
 _WIDE, _HIGH = 640, 240
 _WHOLE, _LIMIT, *_OTHERS = COLOURS
 
@@ -50,9 +48,7 @@ def spending(account: Accounts) -> Picture:
         InvalidParameter: no account.
         MissingExtra: Altair or vl-convert is not installed.
     """
-    accounts = (
-        dict(account) if isinstance(account, Mapping) else {getattr(account, "population", ""): account}
-    )
+    accounts = dict(account) if isinstance(account, Mapping) else {getattr(account, "population", ""): account}
     if not accounts or not all(isinstance(one, Account) for one in accounts.values()):
         raise InvalidParameter("a picture of spending needs an account.", hint="plots.spending(account)")
     needed()
@@ -89,9 +85,7 @@ def _drawn(rows: Values, names: list[str], top: float, place: int) -> Any:
             scale=alt.Scale(type="utc", padding=10),
             axis=alt.Axis(tickCount=6, labelFlush=True, format=CLOCK),
         ),
-        y=alt.Y(
-            "epsilon:Q", title="ε", scale=alt.Scale(domain=[0, top], nice=False), axis=alt.Axis(titleAngle=0)
-        ),
+        y=alt.Y("epsilon:Q", title="ε", scale=alt.Scale(domain=[0, top], nice=False), axis=alt.Axis(titleAngle=0)),
         color=alt.Color("who:N", scale=alt.Scale(domain=names, range=colours), legend=legend(names)),
     )
     steps = base.mark_line(interpolate="step-after").encode(

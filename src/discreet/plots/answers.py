@@ -34,12 +34,8 @@ _LABEL = 180  # points of a name beside a row
 _LIMIT = 300  # points of a title along an axis
 _HEAD = 600  # points of a title beside the panels
 _LETTER = 7  # points of a letter in the lines below a title
-_DATE = re.compile(
-    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
-)  # what every reader of pictures takes
-_TAKEN = frozenset(
-    {"image", "title"}
-)  # a tooltip fetches the one, as a picture, and makes a heading of the other
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")  # what every reader of pictures takes
+_TAKEN = frozenset({"image", "title"})  # a tooltip fetches the one, as a picture, and makes a heading of the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +74,7 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
     needed()
     rows = _rows(release, shown)
     panels = [_panel(rows, shown, i) for i in range(len(shown.measures))]
-    chart = (
-        panels[0] if len(panels) == 1 else alt.hconcat(*panels) if len(shown.keys) else alt.vconcat(*panels)
-    )
+    chart = panels[0] if len(panels) == 1 else alt.hconcat(*panels) if len(shown.keys) else alt.vconcat(*panels)
     by = " and ".join(written(k) for k in shown.keys)
     title = ", ".join(written(m) for m in shown.measures) + (f" by {by}" if by else "")
     level = Fraction(str(confidence)) if isinstance(confidence, float) else Fraction(confidence)
@@ -124,17 +118,13 @@ def room(keys: int, measures: int) -> None:
     """
     if keys > 2:
         raise InvalidParameter(
-            f"a picture shows an answer by up to two columns, not by {keys}.",
-            hint="group by fewer, or use the table",
+            f"a picture shows an answer by up to two columns, not by {keys}.", hint="group by fewer, or use the table"
         )
     if not measures:
-        raise InvalidParameter(
-            "there is no number with an interval to draw.", hint="ask for COUNT(*), SUM, AVG, …"
-        )
+        raise InvalidParameter("there is no number with an interval to draw.", hint="ask for COUNT(*), SUM, AVG, …")
     if measures > _MEASURES:
         raise InvalidParameter(
-            f"a picture shows up to {_MEASURES} noisy columns, not {measures}.",
-            hint="ask for fewer at a time",
+            f"a picture shows up to {_MEASURES} noisy columns, not {measures}.", hint="ask for fewer at a time"
         )
 
 
@@ -237,9 +227,7 @@ def _kind(rows: Values, j: int) -> str:
 
 def _is_date(value: object) -> bool:
     try:
-        return (
-            isinstance(value, str) and bool(_DATE.fullmatch(value)) and bool(dt.datetime.fromisoformat(value))
-        )
+        return isinstance(value, str) and bool(_DATE.fullmatch(value)) and bool(dt.datetime.fromisoformat(value))
     except ValueError:
         return False
 
@@ -289,18 +277,11 @@ def _scale(rows: Values, shown: Shown, measure: int, *, bars: bool) -> dict[str,
 
 
 def _grouped(
-    rows: Values,
-    shown: Shown,
-    measure: int,
-    first: int,
-    second: int | None,
-    groups: list[Any],
-    names: list[Any],
+    rows: Values, shown: Shown, measure: int, first: int, second: int | None, groups: list[Any], names: list[Any]
 ) -> Any:
     if len(rows) > MOST:
         raise InvalidParameter(
-            f"a picture names up to {MOST} groups, not {len(rows)}.",
-            hint="ask for fewer, with ORDER BY … LIMIT 20",
+            f"a picture names up to {MOST} groups, not {len(rows)}.", hint="ask for fewer, with ORDER BY … LIMIT 20"
         )
     bars = _bars(rows, measure)
     many = max(len(groups), 1)
@@ -333,9 +314,7 @@ def _grouped(
         value = base.mark_point(filled=True, size=110, opacity=1, **fixed).encode(x=x, tooltip=told)
     # Intervals: dark on bars, in the colour of the group beside points.
     dark: dict[str, Any] = {"color": INK} if bars or second is None else {}
-    line = base.encode(
-        x=alt.X(f"l{measure}:Q", **_scale(rows, shown, measure, bars=bars)), x2=f"h{measure}:Q"
-    )
+    line = base.encode(x=alt.X(f"l{measure}:Q", **_scale(rows, shown, measure, bars=bars)), x2=f"h{measure}:Q")
     if dark and second is not None:
         line = line.encode(color=alt.value(INK))
     layers = [value, line.mark_rule(strokeWidth=2, **dark)]
@@ -352,8 +331,7 @@ def _along(
 ) -> Any:
     if len(rows) > _MOST_POINTS:
         raise InvalidParameter(
-            f"a picture shows up to {_MOST_POINTS:,} rows, not {len(rows):,}.",
-            hint="group by month instead of day",
+            f"a picture shows up to {_MOST_POINTS:,} rows, not {len(rows):,}.", hint="group by month instead of day"
         )
     kept = [row for row in rows if row[f"k{first}"] != "NULL" and row[f"v{measure}"] is not None]
     kept = _in_runs(kept, f"k{first}", None if second is None else f"k{second}", shown.orders[first])
@@ -382,9 +360,7 @@ def _along(
         y=alt.Y(f"l{measure}:Q", **_scale(rows, shown, measure, bars=bars)), y2=f"h{measure}:Q"
     )
     line = base.mark_line(strokeWidth=2, **fixed).encode(y=y)
-    dots = base.mark_point(filled=True, size=36, opacity=1, **fixed).encode(
-        y=y, tooltip=_told(shown, measure)
-    )
+    dots = base.mark_point(filled=True, size=36, opacity=1, **fixed).encode(y=y, tooltip=_told(shown, measure))
     layers = [band, line, dots]
     runs = [row["run"] for row in kept]
     if single := [row for row in kept if runs.count(row["run"]) == 1]:  # of which a band would not be seen

@@ -25,9 +25,7 @@ _HALVINGS = 40
 _BESIDE = 3  # posteriors in one line
 
 
-def posterior(
-    loss: Sources | Mapping[str, Sources], *, prior: Real | None = None, delta: Real = 0
-) -> Picture:
+def posterior(loss: Sources | Mapping[str, Sources], *, prior: Real | None = None, delta: Real = 0) -> Picture:
     """Return the attacker's posterior against the prior: the band in which ε-DP keeps it, for each ε.
 
     Whoever held with probability `prior` that a person is in the data, and knows everything else, holds after any
@@ -49,9 +47,7 @@ def posterior(
     d = probability("delta", delta)
     given = dict(loss) if isinstance(loss, Mapping) else {"": loss}
     if not given:
-        raise InvalidParameter(
-            "a picture of beliefs needs an ε or a loss.", hint="plots.posterior(1, prior='0.1')"
-        )
+        raise InvalidParameter("a picture of beliefs needs an ε or a loss.", hint="plots.posterior(1, prior='0.1')")
     sizes = {written(label): odds(one, float(d)) for label, one in given.items()}
     if list(sizes) == [""]:
         sizes = {f"ε = {sizes['']:.4g}": sizes[""]}
@@ -59,10 +55,7 @@ def posterior(
     if at is not None and not 0 < at < 1:
         raise InvalidParameter(f"prior must lie between 0 and 1, not {prior}.")
     needed()
-    words = [
-        "the band in which any answer leaves the belief"
-        + (f", but for a chance of {decimal(d)}" if d else "")
-    ]
+    words = ["the band in which any answer leaves the belief" + (f", but for a chance of {decimal(d)}" if d else "")]
     if at is not None:
         moved = [f"{_moved(at, -e):.1%} to {_moved(at, e):.1%} ({label})" for label, e in sizes.items()]
         lines = [", ".join(moved)] if len(moved) <= _BESIDE else moved
@@ -87,8 +80,7 @@ def odds(loss: Sources, delta: float) -> float:
         return float(loss.pure)
     if delta <= 0:
         raise InvalidParameter(
-            "this loss is not pure: with a small probability an answer may say more.",
-            hint="say how small: delta=1e-6",
+            "this loss is not pure: with a small probability an answer may say more.", hint="say how small: delta=1e-6"
         )
     low, high = 0.0, loss.epsilon(delta / 4) + math.log(2) + 1
     if not _rare(loss, high, delta / 2):
@@ -103,8 +95,7 @@ def odds(loss: Sources, delta: float) -> float:
 
 def _rare(loss: PrivacyLoss, epsilon: float, most: float) -> bool:
     return any(
-        t <= epsilon and loss.delta(epsilon - t) <= most * -math.expm1(-t)
-        for t in (0.1, 0.2, 0.4, math.log(2), 1.0)
+        t <= epsilon and loss.delta(epsilon - t) <= most * -math.expm1(-t) for t in (0.1, 0.2, 0.4, math.log(2), 1.0)
     )
 
 

@@ -92,10 +92,7 @@ def privacy_loss(loss: PrivacyLoss | Losing, *, delta: Real | None = None) -> Pi
     if at is not None and epsilon is not None:
         rule = alt.Chart(inline([{"x": epsilon}])).mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5)
         side = {"dx": -8, "align": "right"} if epsilon > float(places[-1]) * 0.6 else {"dx": 8}
-        layers += [
-            rule.encode(x="x:Q"),
-            said(f"ε = {epsilon:.4g} at δ = {decimal(at)}", epsilon, most, dy=6, **side),
-        ]
+        layers += [rule.encode(x="x:Q"), said(f"ε = {epsilon:.4g} at δ = {decimal(at)}", epsilon, most, dy=6, **side)]
     words = ["how strongly an answer o speaks for the neighbour that it comes from"]
     if found.failure:
         words.append(f"with a probability of up to {decimal(found.failure)} the loss is infinite")
@@ -126,9 +123,7 @@ def _reach(loss: PrivacyLoss) -> float:
     reach = min(pure, 1.15 * tail)
     if not 0 < reach <= 300:
         words = "is nothing at all" if reach == 0 else "is so large that it leaves the range of floats"
-        raise InvalidParameter(
-            f"this loss {words}: there is no law to draw.", hint="plots.privacy draws its curve"
-        )
+        raise InvalidParameter(f"this loss {words}: there is no law to draw.", hint="plots.privacy draws its curve")
     return reach
 
 
@@ -173,10 +168,7 @@ def matrix(mechanism: Mechanism) -> Picture:
     long = max(len(row["output"]) for row in rows) * _LETTER > size
     base = alt.Chart(inline(rows)).encode(
         x=alt.X(
-            "output:N",
-            sort=[written(o) for o in outputs],
-            title="output",
-            axis=alt.Axis(labelAngle=-90 if long else 0),
+            "output:N", sort=[written(o) for o in outputs], title="output", axis=alt.Axis(labelAngle=-90 if long else 0)
         ),
         y=alt.Y("input:N", sort=[written(x) for x in inputs], title="input"),
         tooltip=["input:N", "output:N", alt.Tooltip("exact:N", title="probability")],
@@ -188,8 +180,7 @@ def matrix(mechanism: Mechanism) -> Picture:
     )
     cells = base.mark_rect(stroke="white", strokeWidth=2).encode(color=shade)
     words = base.mark_text(fontSize=12, color=INK).encode(
-        text=alt.Text("p:Q", format=".2~f"),
-        color=alt.condition("datum.p > 0.6", alt.value("white"), alt.value(INK)),
+        text=alt.Text("p:Q", format=".2~f"), color=alt.condition("datum.p > 0.6", alt.value("white"), alt.value(INK))
     )
     chart = alt.layer(cells, words) if few else cells
     sized = chart.properties(width=size * len(outputs), height=size * len(inputs))

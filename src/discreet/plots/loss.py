@@ -11,19 +11,7 @@ import numpy as np
 
 from discreet.accounting import PrivacyLoss
 from discreet.errors import InvalidParameter
-from discreet.plots.style import (
-    COLOURS,
-    GREY,
-    HIGH,
-    POWERS,
-    WIDE,
-    coloured,
-    dashed,
-    dressed,
-    hovered,
-    said,
-    zoomed,
-)
+from discreet.plots.style import COLOURS, GREY, HIGH, POWERS, WIDE, coloured, dashed, dressed, hovered, said, zoomed
 from discreet.plots.vega import Picture, Values, alt, inline, needed, written
 from discreet.privacy.exact import Real, probability
 from discreet.privacy.guarantee import decimal
@@ -91,8 +79,7 @@ def labelled(loss: Losses) -> dict[str, PrivacyLoss]:
     losses = dict(given) if isinstance(given, Mapping) else {}
     if not losses or not all(isinstance(x, PrivacyLoss) for x in losses.values()):
         raise InvalidParameter(
-            "a plot needs at least one loss, or several by their labels.",
-            hint="plots.privacy({'plan A': loss})",
+            "a plot needs at least one loss, or several by their labels.", hint="plots.privacy({'plan A': loss})"
         )
     return {written(label): x for label, x in losses.items()}
 
@@ -126,9 +113,7 @@ def _deltas(losses: Mapping[str, PrivacyLoss], at: Fraction | None) -> Any:
         if not any(found):
             still.append(f"{label}: δ = 0 at every ε".removeprefix(": "))
     powers = [10.0**-k for k in range(round(-math.log10(bottom)) + 1)]
-    x = alt.X(
-        "epsilon:Q", title="ε", scale=alt.Scale(domain=[0, wide], nice=False), axis=alt.Axis(tickCount=7)
-    )
+    x = alt.X("epsilon:Q", title="ε", scale=alt.Scale(domain=[0, wide], nice=False), axis=alt.Axis(tickCount=7))
     y = alt.Y(
         "delta:Q",
         title="δ",
@@ -139,10 +124,7 @@ def _deltas(losses: Mapping[str, PrivacyLoss], at: Fraction | None) -> Any:
     lines = base.mark_line(strokeWidth=2.5, clip=True).encode(
         x=x, y=y, color=coloured(list(losses)), strokeDash=dashed(list(losses))
     )
-    told = (
-        alt.Tooltip("epsilon:Q", title="ε", format=".4g"),
-        alt.Tooltip("delta:Q", title="δ", format=".3g"),
-    )
+    told = (alt.Tooltip("epsilon:Q", title="ε", format=".4g"), alt.Tooltip("delta:Q", title="δ", format=".3g"))
     unseen = hovered(base.encode(x=x, y=y), *told)
     layers = [lines, unseen, *(said(w, 0, bottom, dx=8, dy=-10 - 18 * i) for i, w in enumerate(still))]
     if at is not None:
@@ -172,10 +154,7 @@ def _marks(losses: Mapping[str, PrivacyLoss], at: Fraction, wide: float) -> list
         alt.Chart(inline(points))
         .mark_point(filled=True, size=90, opacity=1)
         .encode(
-            x="x:Q",
-            y="y:Q",
-            color=alt.Color("colour:N", scale=None),
-            tooltip=alt.Tooltip("words:N", title="marked"),
+            x="x:Q", y="y:Q", color=alt.Color("colour:N", scale=None), tooltip=alt.Tooltip("words:N", title="marked")
         )
     )
     if len(losses) > 1 or not found:

@@ -114,14 +114,11 @@ def _noise(mechanism: Numeric, x: object, y: object) -> tuple[Additive, float]:
         return mechanism.noise, 1.0
     if not all(isinstance(v, float | np.floating) and math.isfinite(v) for v in (x, y)):
         raise InvalidParameter(
-            "x and x_neighbour must be two integers or two finite floats.",
-            hint="densities(mechanism, 10, 11)",
+            "x and x_neighbour must be two integers or two finite floats.", hint="densities(mechanism, 10, 11)"
         )
     fine = mechanism.lattice
     if fine is None:
-        raise InvalidParameter(
-            f"{type(mechanism).__name__} takes integers only.", hint="densities(mechanism, 10, 11)"
-        )
+        raise InvalidParameter(f"{type(mechanism).__name__} takes integers only.", hint="densities(mechanism, 10, 11)")
     return fine.noise, float(fine.grid.step)
 
 
@@ -160,16 +157,10 @@ def _drawn(two: Two, epsilon: float, names: tuple[str, str], *, log: bool, beyon
         for o, p, q in zip(two.places, two.p, two.q, strict=True)
     ]
     high = 2 * top if log else 1.2 * top
-    scale = (
-        alt.Scale(type="log", domain=[floor, high], nice=False)
-        if log
-        else alt.Scale(domain=[0, high], nice=False)
-    )
+    scale = alt.Scale(type="log", domain=[floor, high], nice=False) if log else alt.Scale(domain=[0, high], nice=False)
     axis = alt.Axis(labelExpr=POWERS, values=ticks(floor, high)) if log else alt.Axis(tickCount=6)
     title = "probability" if two.whole else "density"
-    base = alt.Chart(inline(rows)).encode(
-        x=alt.X("o:Q", title="answer", scale=alt.Scale(zero=False, nice=False))
-    )
+    base = alt.Chart(inline(rows)).encode(x=alt.X("o:Q", title="answer", scale=alt.Scale(zero=False, nice=False)))
     band = base.mark_area(color=_BAND, opacity=0.45, interpolate=shape, clip=True).encode(
         y=alt.Y("low:Q", title=title, scale=scale, axis=axis), y2="high:Q"
     )
@@ -181,14 +172,10 @@ def _drawn(two: Two, epsilon: float, names: tuple[str, str], *, log: bool, beyon
         series=f"datum.law == 'p' ? {names[0]!r} : {names[1]!r}"
     )
     colour = alt.Color(
-        "series:N",
-        scale=alt.Scale(domain=list(names), range=list(COLOURS[:2])),
-        legend=alt.Legend(symbolType="stroke"),
+        "series:N", scale=alt.Scale(domain=list(names), range=list(COLOURS[:2])), legend=alt.Legend(symbolType="stroke")
     )
     dash = alt.StrokeDash(
-        "series:N",
-        scale=alt.Scale(domain=list(names), range=[[1, 0], [7, 4]]),
-        legend=alt.Legend(symbolType="stroke"),
+        "series:N", scale=alt.Scale(domain=list(names), range=[[1, 0], [7, 4]]), legend=alt.Legend(symbolType="stroke")
     )
     layers.append(
         lines.mark_line(strokeWidth=2.5, interpolate=shape, clip=True).encode(
@@ -201,8 +188,6 @@ def _drawn(two: Two, epsilon: float, names: tuple[str, str], *, log: bool, beyon
         alt.Tooltip("q:Q", title=names[1], format=".3g"),
     ]
     layers.append(
-        base.mark_point(size=120, opacity=0, aria=False, clip=True).encode(
-            y=alt.Y("p:Q", scale=scale), tooltip=told
-        )
+        base.mark_point(size=120, opacity=0, aria=False, clip=True).encode(y=alt.Y("p:Q", scale=scale), tooltip=told)
     )
     return alt.layer(*layers).properties(width=_WIDE, height=HIGH)

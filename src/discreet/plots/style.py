@@ -31,11 +31,7 @@ POWERS = "datum.value == 1 ? '1' : format(datum.value, '.0e')"
 
 
 def dressed(
-    chart: Any,
-    title: str | None = None,
-    subtitle: str | Sequence[str] | None = None,
-    *,
-    limit: float | None = None,
+    chart: Any, title: str | None = None, subtitle: str | Sequence[str] | None = None, *, limit: float | None = None
 ) -> Picture:
     """Return the finished picture: its title, of so many points at most, and its looks."""
     if title is not None:
@@ -126,9 +122,7 @@ def said(text: str, x: Any, y: Any, *, dx: float = 0, dy: float = 0, **looks: An
 
 def hovered(chart: Any, *tooltips: Any) -> Any:
     """Unseen points that tell their numbers when a pointer comes near, in notebooks."""
-    return chart.mark_point(size=120, opacity=0, filled=True, aria=False, clip=True).encode(
-        tooltip=list(tooltips)
-    )
+    return chart.mark_point(size=120, opacity=0, filled=True, aria=False, clip=True).encode(tooltip=list(tooltips))
 
 
 def zoomed(chart: Any, name: str, *axes: Literal["x", "y"]) -> Any:

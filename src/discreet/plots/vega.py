@@ -91,9 +91,7 @@ def save(chart: Picture, file: str | PathLike[str]) -> None:
         MissingExtra: Altair or vl-convert is not installed.
     """
     if not isinstance(file, str | PathLike):
-        raise InvalidParameter(
-            f"file must be the path of a file, not {type(file).__name__}.", hint="'loss.svg'"
-        )
+        raise InvalidParameter(f"file must be the path of a file, not {type(file).__name__}.", hint="'loss.svg'")
     path = Path(file)
     suffix = _suffix(path)
     needed()
@@ -103,9 +101,7 @@ def save(chart: Picture, file: str | PathLike[str]) -> None:
             hint="plots.save(plots.privacy_loss(dp.mechanisms.Laplace(epsilon=1)), 'loss.svg')",
         )
     if not path.parent.is_dir():
-        raise InvalidParameter(
-            f"there is no folder {str(path.parent)!r} for the picture.", hint="make it first"
-        )
+        raise InvalidParameter(f"there is no folder {str(path.parent)!r} for the picture.", hint="make it first")
     if suffix == ".svg":
         text = io.StringIO()
         chart.save(text, format="svg")
@@ -120,9 +116,7 @@ def _steady(image: str) -> str:
     """Return the image without unseen marks, and with names of its clips that do not count what was drawn before it."""
     names = dict.fromkeys(re.findall(r'<clipPath id="(clip\d+)"', image))
     numbers = {name: f"clip{i}" for i, name in enumerate(names)}
-    return re.sub(
-        r'(id="|url\(#)(clip\d+)\b', lambda m: m[1] + numbers.get(m[2], m[2]), _UNSEEN.sub("", image)
-    )
+    return re.sub(r'(id="|url\(#)(clip\d+)\b', lambda m: m[1] + numbers.get(m[2], m[2]), _UNSEEN.sub("", image))
 
 
 def _suffix(path: Path) -> str:

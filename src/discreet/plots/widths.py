@@ -31,11 +31,7 @@ Makers = Mapping[str, Callable[..., Any]]
 
 
 def error(
-    mechanisms: Makers,
-    *,
-    epsilons: Sequence[Real] | None = None,
-    confidence: Real = 0.95,
-    unit: str | None = None,
+    mechanisms: Makers, *, epsilons: Sequence[Real] | None = None, confidence: Real = 0.95, unit: str | None = None
 ) -> Picture:
     """Return the half-width of the error against ε, one line for each mechanism, both on logarithmic scales.
 
@@ -60,22 +56,16 @@ def error(
         )
     level = exact("confidence", confidence)
     if not 0 < level < 1:
-        raise InvalidParameter(
-            f"confidence must lie between 0 and 1, not {confidence}.", hint="confidence=0.95"
-        )
+        raise InvalidParameter(f"confidence must lie between 0 and 1, not {confidence}.", hint="confidence=0.95")
     places = [positive("epsilons", e) for e in (_EPSILONS if epsilons is None else epsilons)]
     if not places:
         raise InvalidParameter("a picture of errors needs at least one ε.", hint="epsilons=[0.1, 1]")
     rows: Values = []
     for label, make in mechanisms.items():
         found = [(float(e), _width(make, e, level)) for e in places]
-        rows += [
-            {"series": written(label), "epsilon": e, "error": w} for e, w in found if w is not None and w > 0
-        ]
+        rows += [{"series": written(label), "epsilon": e, "error": w} for e, w in found if w is not None and w > 0]
     if not rows:
-        raise InvalidParameter(
-            "no mechanism has an error at these ε.", hint="try larger ones: epsilons=[0.1, 1, 10]"
-        )
+        raise InvalidParameter("no mechanism has an error at these ε.", hint="try larger ones: epsilons=[0.1, 1, 10]")
     needed()
     labels = [written(label) for label in mechanisms]
     return dressed(
@@ -92,9 +82,7 @@ def _width(make: Callable[..., Any], epsilon: Any, level: Any) -> float | None:
         kind = type(made).__name__
         raise InvalidParameter(
             f"{kind} has no error that is known before the data.",
-            hint="a choice of one candidate has no half-width"
-            if isinstance(made, Mechanism)
-            else "make a mechanism",
+            hint="a choice of one candidate has no half-width" if isinstance(made, Mechanism) else "make a mechanism",
         )
     try:
         return float(made.error(level))
@@ -120,9 +108,7 @@ def _drawn(rows: Values, labels: Sequence[str], unit: str | None) -> Any:
         axis=alt.Axis(format=",.4~g", values=_ticks(rows, "error")),
     )
     base = alt.Chart(inline(rows))
-    lines = base.mark_line(strokeWidth=2.5).encode(
-        x=x, y=y, color=coloured(labels), strokeDash=dashed(labels)
-    )
+    lines = base.mark_line(strokeWidth=2.5).encode(x=x, y=y, color=coloured(labels), strokeDash=dashed(labels))
     told = (
         alt.Tooltip("series:N", title="mechanism"),
         alt.Tooltip("epsilon:Q", title="ε", format=".3g"),

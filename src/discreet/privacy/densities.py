@@ -161,11 +161,7 @@ def _dots(read: _Read, largest: Fraction | None) -> tuple[list[Vertex], list[Ver
             left.append((Fraction(a), min(_above_zero(value), risen + Fraction(a) - last)))
     least = 1 - left[-1][0] + left[-1][1]
     for a, value in zip(high, beyond, strict=True):
-        if (
-            Fraction(a) >= 1
-            and not (right and Fraction(a) <= right[-1][0])
-            and not (end and end <= Fraction(a))
-        ):
+        if Fraction(a) >= 1 and not (right and Fraction(a) <= right[-1][0]) and not (end and end <= Fraction(a)):
             least = min(least, _above_zero(value))
             right.append((Fraction(a), least))
     if end is not None:

@@ -33,9 +33,7 @@ class EitherOrderEvent(Event):
     def __post_init__(self) -> None:
         # Its relation is of the order of its laws alone; of other events it may be of a sample, which must stay.
         if not isinstance(self.event, AtomsEvent):
-            raise InvalidParameter(
-                f"a {type(self.event).__name__} has one order only: two given laws may have either."
-            )
+            raise InvalidParameter(f"a {type(self.event).__name__} has one order only: two given laws may have either.")
 
     @property
     def pure(self) -> Fraction | None:

@@ -183,9 +183,7 @@ class GaussianEvent(Event):
     mu_squared: Fraction
 
     def __post_init__(self) -> None:
-        if (
-            type(self.mu_squared) is not Fraction or self.mu_squared.numerator < 0
-        ):  # seldom: the call takes its time
+        if type(self.mu_squared) is not Fraction or self.mu_squared.numerator < 0:  # seldom: the call takes its time
             at_least_zero("mu_squared", self.mu_squared)
 
     def __hash__(self) -> int:
@@ -299,13 +297,7 @@ class Composed:
         if times == 0:
             return Composed()
         out = _new(Composed)
-        out._first, out._second, out._times, out._parts, out._relation = (
-            self,
-            None,
-            times,
-            None,
-            self._relation,
-        )
+        out._first, out._second, out._times, out._parts, out._relation = (self, None, times, None, self._relation)
         return out
 
     def __iter__(self) -> Iterator[tuple[Event, int]]:

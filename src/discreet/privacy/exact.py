@@ -39,9 +39,7 @@ def exact(name: str, value: Real) -> Fraction:
     if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
         raise InvalidParameter(f"{name} must be a number, not {value}.")
     if isinstance(value, Fraction):
-        return Fraction(
-            int(value.numerator), int(value.denominator)
-        )  # numpy's integers inside would wrap later
+        return Fraction(int(value.numerator), int(value.denominator))  # numpy's integers inside would wrap later
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidParameter(f"{name} must be a finite number, not {float(value)}.")
@@ -60,8 +58,7 @@ def exact(name: str, value: Real) -> Fraction:
         return exact(name, value.__float__())
     except (AttributeError, TypeError, ValueError):
         raise InvalidParameter(
-            f"{name} must be a number, not {type(value).__name__}.",
-            hint=f"give {name}=0.5, '1/2' or Fraction(1, 2)",
+            f"{name} must be a number, not {type(value).__name__}.", hint=f"give {name}=0.5, '1/2' or Fraction(1, 2)"
         ) from None
 
 
@@ -87,9 +84,7 @@ def read_confidence(confidence: Real) -> Fraction:
     """Return the exact value of a confidence, strictly between 0 and 1 and so far from 1 that floats can tell."""
     c = exact("confidence", confidence)
     if not 0 < c < 1 or 1 - c < _LEAST_DOUBT:
-        raise InvalidParameter(
-            f"confidence must lie between 0 and 1, not {confidence}.", hint="confidence=0.95"
-        )
+        raise InvalidParameter(f"confidence must lie between 0 and 1, not {confidence}.", hint="confidence=0.95")
     return c
 
 

@@ -47,9 +47,7 @@ class FixedSizeEvent(Event):
                 hint="a sample of everybody needs no event of its own",
             )
         if isinstance(self.event, FixedSizeEvent):
-            raise InvalidParameter(
-                "a sample of a sample is one sample: give the sizes of the last and the first."
-            )
+            raise InvalidParameter("a sample of a sample is one sample: give the sizes of the last and the first.")
         if isinstance(self.event, ShuffleEvent) and self.event.users > self.sample:
             raise InvalidParameter(
                 f"a sample of {self.sample} units cannot hold the {self.event.users} users that are shuffled."

@@ -71,8 +71,7 @@ def group_uses(events: Composed, k: int) -> Composed:
     """
     count("k", k)
     return Composed(
-        (event, n * k) if isinstance(event, RandomizedResponseEvent) else (group(event, k), n)
-        for event, n in events
+        (event, n * k) if isinstance(event, RandomizedResponseEvent) else (group(event, k), n) for event, n in events
     )
 
 
@@ -187,9 +186,7 @@ class SampledGroupEvent(Event):
         if not 0 < self.rate < 1:
             raise InvalidParameter(f"rate must be a Fraction between 0 and 1, not {self.rate}.")
         if count("k", self.k) > MOST:
-            raise InvalidParameter(
-                f"a group of {self.k} is too large: k must be at most {MOST} for a sample."
-            )
+            raise InvalidParameter(f"a group of {self.k} is too large: k must be at most {MOST} for a sample.")
 
     @property
     def pure(self) -> Fraction | None:

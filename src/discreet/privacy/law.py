@@ -25,17 +25,7 @@ _MANY_HEIGHTS = 8  # for which products of many losses are formed first
 _LEAST_C = 0.01  # (1 + z)/z is at most about a hundred then
 _UNIT = 2.0**-50  # eight rounding units: what a few elementary operations may lose, relatively
 
-__all__ = [
-    "AtomsLaw",
-    "Complex",
-    "Floats",
-    "GaussianLaw",
-    "LaplaceLaw",
-    "Law",
-    "SumLaw",
-    "TimesLaw",
-    "TwoPointLaw",
-]
+__all__ = ["AtomsLaw", "Complex", "Floats", "GaussianLaw", "LaplaceLaw", "Law", "SumLaw", "TimesLaw", "TwoPointLaw"]
 
 
 class Law(ABC):
@@ -453,9 +443,7 @@ class Factors:
         """
         value, least = np.zeros(count, dtype=np.complex128), np.full(count, math.inf)
         inner = -2j * step * np.arange(min(_ROWS, count))
-        room = np.empty(
-            (inner.size, _COLUMNS), dtype=np.complex128
-        )  # so that it is not asked for again and again
+        room = np.empty((inner.size, _COLUMNS), dtype=np.complex128)  # so that it is not asked for again and again
         for j in range(0, self.loss.size, _COLUMNS):
             loss, weight = self.loss[j : j + _COLUMNS], self.weight[j : j + _COLUMNS]
             turned = np.exp(np.multiply.outer(inner, loss))

@@ -17,9 +17,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 _BLOCK = 64  # points whose sum is one product: this bounds the rounding of the sum
 _TOGETHER = 1 << 15  # numbers of the factors that are worked on at once
-_PRODUCT = (
-    3 << 14
-)  # multiplications in one product of matrices: with more, BLAS starts threads, which wait busily
+_PRODUCT = 3 << 14  # multiplications in one product of matrices: with more, BLAS starts threads, which wait busily
 PHASE = 12
 """Units of the phase y·p by which each term of `line_sums` may be off besides."""
 

@@ -91,9 +91,7 @@ class PoissonPair(FinitePair):
             # The rounding of the point moves it to the side where the curve is higher.
             moved = moved - 8 * _UNIT * (np.abs(moved) + 1 / (1 + np.where(inside, ratio, 0.0)))
             sampled = q * self.base.delta(moved)
-            return np.where(
-                inside, np.maximum(sampled, plain), np.minimum(plain * (1 + 1e-9) + q * 1e-9, 1.0)
-            )
+            return np.where(inside, np.maximum(sampled, plain), np.minimum(plain * (1 + 1e-9) + q * 1e-9, 1.0))
         # ε + log(1 − q) with the logarithm in two floats: near its end the curve hangs on all of their digits.
         floor, more = logarithm(1 - self.rate)
         left = epsilon + floor + more

@@ -37,9 +37,7 @@ class Sensitivity:
         if not (min(n, 1) * m <= one <= n * m):
             raise InvalidParameter(f"l1 must lie between linf and l0·linf = {n * m}, not {one}.")
         if not (min(n, 1) * m * m <= two <= n * m * m):
-            raise InvalidParameter(
-                f"l2_squared must lie between linf² and l0·linf² = {n * m * m}, not {two}."
-            )
+            raise InvalidParameter(f"l2_squared must lie between linf² and l0·linf² = {n * m * m}, not {two}.")
         for name, value in (("l0", n), ("linf", m), ("l1", one), ("l2_squared", two)):
             object.__setattr__(self, name, value)
 

@@ -52,9 +52,7 @@ def as_condition(expr: Expr, clause: str) -> Expr:
 
 def call(name: str, args: Sequence[Expr]) -> Expr:
     """A function applied to arguments, with the casts that its signature asks for."""
-    if (
-        name == "nullif" and len({a.type for a in args}) == 2
-    ):  # the value is the first's, whatever it is compared with
+    if name == "nullif" and len({a.type for a in args}) == 2:  # the value is the first's, whatever it is compared with
         return call("case", [call("=", args), Literal(None, None), args[0]])
     args = _beside(name, args)
     found = fitting(name, [a.type for a in args])
@@ -63,8 +61,7 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     if found is None:
         words = ", ".join(a.type.word if a.type else "NULL" for a in args)
         raise UnsupportedQuery(
-            f"{name.upper()} does not take ({words}).",
-            hint=HINTS.get(name, "CAST the argument to what it takes"),
+            f"{name.upper()} does not take ({words}).", hint=HINTS.get(name, "CAST the argument to what it takes")
         )
     name, wanted, result = found
     coerced = tuple(coerce(a, w) for a, w in zip(args, wanted, strict=True))
@@ -81,12 +78,7 @@ def _beside(name: str, args: Sequence[Expr]) -> Sequence[Expr]:
     read = list(args)
     for i in (i for i, text in enumerate(texts) if text):
         wanted = None if plain is None else plain[1][i]
-        if (
-            Type.INT in kinds
-            and wanted in (Type.REAL, None)
-            and whole is not None
-            and whole[1][i] is Type.INT
-        ):
+        if Type.INT in kinds and wanted in (Type.REAL, None) and whole is not None and whole[1][i] is Type.INT:
             read[i] = coerce(args[i], Type.INT)
         elif Type.DATE in kinds and wanted is Type.TIMESTAMP and Type.TIMESTAMP not in kinds:
             read[i] = coerce(args[i], Type.DATE)
@@ -214,8 +206,7 @@ def _constant(node: exp.Expr) -> Literal | None:
                 value = int(node.name) if digits else float(node.name)
             except ValueError:  # the parser reads 1e300+1 as one number
                 raise UnsupportedQuery(
-                    f"{node.name!r:.60} is not a number.",
-                    hint="put spaces around + and - after an exponent: 1e3 + 1",
+                    f"{node.name!r:.60} is not a number.", hint="put spaces around + and - after an exponent: 1e3 + 1"
                 ) from None
             return _number(value)  # its refusal is a ValueError too
         case _:
@@ -242,9 +233,7 @@ def _number(value: int | float) -> Literal:
     except OverflowError:
         real = float("inf")
     if real - real != 0:
-        raise InvalidParameter(
-            "a number in the question is too large.", hint="numbers reach to about 1.8e308"
-        )
+        raise InvalidParameter("a number in the question is too large.", hint="numbers reach to about 1.8e308")
     return Literal(real, Type.REAL)
 
 

@@ -38,14 +38,11 @@ def end_of(name: str, items: Sequence[tuple[str | None, exp.Expr]]) -> exp.Expr:
     Raises:
         UnknownColumn: there is none.
     """
-    found = [
-        e for n, e in items if (n or (e.name if isinstance(e, exp.Column) else "")).lower() == name.lower()
-    ]
+    found = [e for n, e in items if (n or (e.name if isinstance(e, exp.Column) else "")).lower() == name.lower()]
     if len(found) != 1 or interval_end(found[0]) is not None:
         listed = ", ".join(n for n, e in items if n and interval_end(e) is None)
         raise UnknownColumn(
-            f"There is no output column {name!r:.60} whose interval could be given.",
-            hint=f"name one with AS: {listed}",
+            f"There is no output column {name!r:.60} whose interval could be given.", hint=f"name one with AS: {listed}"
         )
     return found[0]
 

@@ -113,9 +113,7 @@ def _image(expr: Expr, lists: Sequence[tuple[Scalar, ...]]) -> tuple[Scalar, ...
     found = (expr.of_row(dict(zip(names, values, strict=True))) for values in itertools.product(*lists))
     distinct = list(dict.fromkeys(_plain(v, expr.type) for v in found))
     return tuple(
-        distinct
-        if len(names) == 1 and len(distinct) == len(lists[0])
-        else sorted(distinct, key=lambda v: _rank(v))
+        distinct if len(names) == 1 and len(distinct) == len(lists[0]) else sorted(distinct, key=lambda v: _rank(v))
     )
 
 

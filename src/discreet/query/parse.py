@@ -101,11 +101,7 @@ def inner_parts(tree: exp.Select) -> Inner:
     """
     for name, part in tree.args.items():
         if part and name in ("order", "limit", "offset"):
-            reason = (
-                "ORDER BY has no effect"
-                if name == "order"
-                else f"{name.upper()} would choose among people's rows"
-            )
+            reason = "ORDER BY has no effect" if name == "order" else f"{name.upper()} would choose among people's rows"
             raise UnsupportedQuery(
                 f"{reason} inside a subquery.",
                 hint="leave it out; or QUALIFY row_number() OVER (PARTITION BY unit ORDER BY …) = 1",
@@ -120,8 +116,7 @@ def inner_parts(tree: exp.Select) -> Inner:
     distinct = tree.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
         raise UnsupportedQuery(
-            "DISTINCT ON is not answered here.",
-            hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1",
+            "DISTINCT ON is not answered here.", hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1"
         )
     return Inner(
         _group(tree),
@@ -131,22 +126,16 @@ def inner_parts(tree: exp.Select) -> Inner:
     )
 
 
-def group_nodes(
-    items: Sequence[tuple[str | None, exp.Expr]], group: Sequence[exp.Expr] | None
-) -> list[exp.Expr]:
+def group_nodes(items: Sequence[tuple[str | None, exp.Expr]], group: Sequence[exp.Expr] | None) -> list[exp.Expr]:
     """GROUP BY's expressions, with ordinals and output names replaced by what they stand for."""
     named = {n.lower(): e for n, e in items if n}
     nodes: list[exp.Expr] = []
     for e in group or ():
         if isinstance(e, exp.Literal) and not e.is_string:
             if not e.name.isdigit() or not 1 <= int(e.name) <= len(items):
-                raise UnsupportedQuery(
-                    f"GROUP BY {e.name} names no output column.", hint="use 1 for the first"
-                )
+                raise UnsupportedQuery(f"GROUP BY {e.name} names no output column.", hint="use 1 for the first")
             e = items[int(e.name) - 1][1]
-        elif (
-            isinstance(e, exp.Column) and not e.table and e.name.lower() in named and not _same_name(e, named)
-        ):
+        elif isinstance(e, exp.Column) and not e.table and e.name.lower() in named and not _same_name(e, named):
             e = named[e.name.lower()]
         nodes.append(e)
     return nodes
@@ -180,22 +169,13 @@ _KNOWN_INSIDE = {
 }
 _REFUSED = {
     "distinct": ("SELECT DISTINCT is not answered here.", "group by the columns and add COUNT(*)"),
-    "qualify": (
-        "QUALIFY is not answered here.",
-        "filter the answer with HAVING, or people's rows in a subquery",
-    ),
+    "qualify": ("QUALIFY is not answered here.", "filter the answer with HAVING, or people's rows in a subquery"),
     "windows": (
         "A WINDOW clause is not answered here.",
         "in a subquery, write the window where it is used: OVER (PARTITION BY the unit …)",
     ),
-    "sample": (
-        "Sampling is not answered here.",
-        "ask about the whole table; privacy does not need the sample",
-    ),
-    "into": (
-        "SELECT INTO is not answered here: a question only reads.",
-        "keep the Release that sql() returns",
-    ),
+    "sample": ("Sampling is not answered here.", "ask about the whole table; privacy does not need the sample"),
+    "into": ("SELECT INTO is not answered here: a question only reads.", "keep the Release that sql() returns"),
     "locks": ("FOR UPDATE is not answered here: a question only reads.", "leave it out"),
     "pivots": ("PIVOT is not answered here.", "group by the column instead"),
 }
@@ -215,13 +195,10 @@ _BESIDE = {
 def _statement(sql: object) -> exp.Select:
     if not isinstance(sql, str):
         raise InvalidParameter(
-            f"the question must be text, not {type(sql).__name__}.",
-            hint='sql("SELECT COUNT(*) FROM my_table", …)',
+            f"the question must be text, not {type(sql).__name__}.", hint='sql("SELECT COUNT(*) FROM my_table", …)'
         )
     if not sql.strip():
-        raise UnsupportedQuery(
-            "The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table"
-        )
+        raise UnsupportedQuery("The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table")
     if len(sql) > LONGEST or "\0" in sql or any("\ud800" <= c <= "\udfff" for c in sql):
         raise UnsupportedQuery(
             f"The question is longer than {LONGEST} characters, or holds a character that no text has.",
@@ -256,15 +233,11 @@ def _one_select(sql: str) -> list[Token]:
             "The SQL cannot be read.", hint="check quotes, brackets and comments: one is not closed"
         ) from None
     starts = [
-        t
-        for before, t in pairwise([None, *tokens])
-        if before is None or before.token_type is TokenType.SEMICOLON
+        t for before, t in pairwise([None, *tokens]) if before is None or before.token_type is TokenType.SEMICOLON
     ]
     first = [t for t in starts if t is not None and t.token_type is not TokenType.SEMICOLON]
     if not first:
-        raise UnsupportedQuery(
-            "The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table"
-        )
+        raise UnsupportedQuery("The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table")
     if len(first) > 1:
         raise UnsupportedQuery(
             f"One question at a time: this text holds {len(first)} statements.", hint="call sql() for each"
@@ -330,8 +303,7 @@ def _group(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
     if group.args.get("all"):
         if group.expressions:
             raise UnsupportedQuery(
-                "GROUP BY ALL takes nothing beside it.",
-                hint="write GROUP BY ALL alone, or all groups by name",
+                "GROUP BY ALL takes nothing beside it.", hint="write GROUP BY ALL alone, or all groups by name"
             )
         return None if not _plain_items(tree) else tuple(_plain_items(tree))
     for name, part in group.args.items():
@@ -362,9 +334,7 @@ def _same_name(e: exp.Column, named: dict[str, exp.Expr]) -> bool:
 
 def _ordering(o: exp.Expr) -> Ordering:
     if not isinstance(o, exp.Ordered) or o.args.get("with_fill"):
-        raise UnsupportedQuery(
-            "This form of ORDER BY is not answered here.", hint="write ORDER BY column [DESC], …"
-        )
+        raise UnsupportedQuery("This form of ORDER BY is not answered here.", hint="write ORDER BY column [DESC], …")
     descending = bool(o.args.get("desc"))
     return Ordering(o.this, descending, bool(o.args.get("nulls_first")))
 

@@ -77,9 +77,7 @@ def _write(expr: Expr, place: Place) -> tuple[str, bool]:
                     "An expression is too long, or nests too deeply, to be guarded.",
                     hint="write it flatter; a long list of values goes into a public table: x IN (SELECT y FROM …)",
                 )
-            return text, kind in _GUARDS and (
-                function.fragile or (function.stubborn and any(f for _, f in written))
-            )
+            return text, kind in _GUARDS and (function.fragile or (function.stubborn and any(f for _, f in written)))
         case _:
             raise TypeError(f"{type(expr).__name__} is not a row-level expression")
 

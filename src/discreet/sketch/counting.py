@@ -73,22 +73,16 @@ class Counting:
         if (near is Kernel.L2) == (bandwidth is None):
             words = "the l2 kernel needs a bandwidth" if bandwidth is None else "angles have no bandwidth"
             raise InvalidParameter(
-                f"{words}.",
-                hint="bandwidth=0.25 is a quarter of the width of the ranges; power= sharpens angles",
+                f"{words}.", hint="bandwidth=0.25 is a quarter of the width of the ranges; power= sharpens angles"
             )
         l, w = count("repetitions", repetitions), count("buckets", buckets)
         if w & (w - 1) or not 2 <= w <= 1 << 30:
-            raise InvalidParameter(
-                f"buckets must be a power of two from 2 to 2^30, not {w}.", hint="buckets=256"
-            )
+            raise InvalidParameter(f"buckets must be a power of two from 2 to 2^30, not {w}.", hint="buckets=256")
         if count("power", power) * l > 1 << 20:
-            raise InvalidParameter(
-                "repetitions times power must be at most 2^20.", hint="repetitions=500, power=4"
-            )
+            raise InvalidParameter("repetitions times power must be at most 2^20.", hint="repetitions=500, power=4")
         if l * w * parts > _LARGEST:
             raise InvalidParameter(
-                f"the sketch would have {l * w * parts:,} counts, above {_LARGEST:,}.",
-                hint="take fewer buckets",
+                f"the sketch would have {l * w * parts:,} counts, above {_LARGEST:,}.", hint="take fewer buckets"
             )
         width = None if bandwidth is None else positive("bandwidth", bandwidth)
         family = Family(Box.of(dimension, ranges), near, width, power, l, w)
@@ -149,11 +143,7 @@ class Counting:
     def steps(self) -> list[str]:
         """Return the proof, with the numbers."""
         f, s = self.family, self.sensitivity
-        moved = (
-            "is in one bucket of each"
-            if s.l0 == f.repetitions
-            else "leaves one bucket of each and enters another"
-        )
+        moved = "is in one bucket of each" if s.l0 == f.repetitions else "leaves one bucket of each and enters another"
         if isinstance(self.noise, DiscreteLaplaceNoise):
             law = f"P(Z = k) ∝ exp(−|k|/b), b = {s.l1}/ε = {decimal(self.noise.scale)}"
             why = f"The ratio for all counts together is at most exp({s.l1}/b) = exp({decimal(self.epsilon)})"
@@ -192,9 +182,7 @@ def rows_of(counts: NDArray[Any]) -> Floats:
     return np.asarray(counts.astype(np.float64).sum(axis=2).mean(axis=1))
 
 
-_NORMAL = (
-    1e4  # the variance of a sum of more than some draws from which its law is the normal one to four digits
-)
+_NORMAL = 1e4  # the variance of a sum of more than some draws from which its law is the normal one to four digits
 _FINE = 32  # cells of one standard deviation of what comes from the other buckets
 _DOUBT = Fraction(1, 10**9)  # with less of it the two parts share it
 

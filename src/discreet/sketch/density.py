@@ -136,9 +136,7 @@ class Densities:
         """
         f = self.counting.family
         whole = f.box.whole(points)
-        found = [
-            scores(self.counts, f, self.hashes.buckets(whole[b]))[0] for b in self.hashes.blocks(len(whole))
-        ]
+        found = [scores(self.counts, f, self.hashes.buckets(whole[b]))[0] for b in self.hashes.blocks(len(whole))]
         return np.concatenate([np.empty(0), *found])
 
     def density(self, points: NDArray[Any]) -> Floats:

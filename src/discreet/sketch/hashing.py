@@ -75,9 +75,7 @@ class Family:
             return 1
         if not 1 / _WIDEST**2 <= self.bandwidth <= _WIDEST:
             raise InvalidParameter("bandwidth must lie between 2^-22 and 2^11, where each range has width 1.")
-        return round(
-            self.bandwidth * (1 << (self.finer + self.box.bits))
-        )  # from 2^11 to 2^60, in every dimension
+        return round(self.bandwidth * (1 << (self.finer + self.box.bits)))  # from 2^11 to 2^60, in every dimension
 
     def chance(self, near: Floats) -> Floats:
         """Return the kernel at these distances (where each range has width 1), or at these angles."""

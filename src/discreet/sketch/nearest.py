@@ -75,9 +75,7 @@ class SketchClassifier(Sketch):
         object.__setattr__(self, "counting", counting)
         object.__setattr__(self, "classes", names)
 
-    def fit(
-        self, rows: NDArray[Any], labels: Sequence[Any] | NDArray[Any], *, rng: Entropy | None = None
-    ) -> Nearest:
+    def fit(self, rows: NDArray[Any], labels: Sequence[Any] | NDArray[Any], *, rng: Entropy | None = None) -> Nearest:
         """Return the private sketches of these rows, by class.
 
         Raises:
@@ -91,9 +89,7 @@ class SketchClassifier(Sketch):
         parts = np.array([_place(places, label) for label in given], dtype=np.int64)
         source = SystemEntropy() if rng is None else rng
         hashes = self.counting.family.draw(source)
-        return Nearest(
-            self.counting, self.classes, hashes, self.counting.counted(hashes, points, parts, source)
-        )
+        return Nearest(self.counting, self.classes, hashes, self.counting.counted(hashes, points, parts, source))
 
     def _labels(self, labels: Sequence[Any] | NDArray[Any]) -> list[Any]:
         """Return the labels as a list; an array's dtype, which is public, must be that of the classes."""
@@ -101,8 +97,7 @@ class SketchClassifier(Sketch):
         if not isinstance(given, np.ndarray):
             if isinstance(given, str | bytes) or not isinstance(given, Iterable):
                 raise InvalidParameter(
-                    f"labels must be a list or an array, not {type(given).__name__}.",
-                    hint="fit(rows, labels)",
+                    f"labels must be a list or an array, not {type(given).__name__}.", hint="fit(rows, labels)"
                 )
             return list(given)
         kinds = "O" + ("iuf" if isinstance(self.classes[0], int) else "U")
@@ -117,9 +112,7 @@ class SketchClassifier(Sketch):
 
     def explain(self) -> str:
         """Return the steps of the privacy proof, with the numbers in them."""
-        parts = (
-            f"Classes. A row has one label, so it is counted in one of {len(self.classes)} disjoint sketches."
-        )
+        parts = f"Classes. A row has one label, so it is counted in one of {len(self.classes)} disjoint sketches."
         hashes, *steps = self.counting.steps()
         width = f"Error. The noise moves a score by at most {self.error():.6g} rows with confidence 95%."
         return numbered(repr(self), hashes, parts, *steps, width)
@@ -153,9 +146,7 @@ class Nearest:
         """Σ k(point, row) over the rows of each class: one row for each point, one column for each class."""
         f = self.counting.family
         whole = f.box.whole(points)
-        found = [
-            scores(self.counts, f, self.hashes.buckets(whole[b])).T for b in self.hashes.blocks(len(whole))
-        ]
+        found = [scores(self.counts, f, self.hashes.buckets(whole[b])).T for b in self.hashes.blocks(len(whole))]
         return np.concatenate([np.empty((0, len(self.classes))), *found])
 
     def predict(self, points: NDArray[Any]) -> list[Any]:
@@ -171,8 +162,7 @@ def _classes(classes: object) -> tuple[Any, ...]:
     kinds = {type(name) for name in names}
     if len(names) < 2 or len(set(names)) < len(names) or kinds not in ({str}, {int}):
         raise InvalidParameter(
-            "classes must be two or more different texts, or integers.",
-            hint='classes=["no", "yes"] or range(10)',
+            "classes must be two or more different texts, or integers.", hint='classes=["no", "yes"] or range(10)'
         )
     if kinds == {int} and max(map(abs, names)) >= 1 << 53:
         raise InvalidParameter(

@@ -41,15 +41,11 @@ class Box:
         """
         d = count("dimension", dimension)
         if d > _MOST:
-            raise InvalidParameter(
-                f"dimension must be at most {_MOST:,}, not {d:,}.", hint="project the rows first"
-            )
+            raise InvalidParameter(f"dimension must be at most {_MOST:,}, not {d:,}.", hint="project the rows first")
         pairs = _pairs(ranges, d)
         for low, high in pairs:
             if not 0 < _span(low, high) < math.inf:  # as floats: a division by 0 would warn of some rows
-                raise InvalidParameter(
-                    "each range must go from a lower to a higher finite number.", hint=_HINT
-                )
+                raise InvalidParameter("each range must go from a lower to a higher finite number.", hint=_HINT)
         return cls(pairs)
 
     @property
@@ -94,8 +90,7 @@ def read_rows(rows: object, dimension: int) -> Floats:
     array: NDArray[Any] = rows
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         raise InvalidParameter(
-            f"rows must be integers or floats of at most 64 bits, not {array.dtype}.",
-            hint="use rows.astype(float)",
+            f"rows must be integers or floats of at most 64 bits, not {array.dtype}.", hint="use rows.astype(float)"
         )
     if array.shape == (0,):  # what numpy makes of a list of no rows
         array = array.reshape(0, dimension)
@@ -122,9 +117,7 @@ def _pairs(ranges: object, d: int) -> tuple[tuple[Fraction, Fraction], ...]:
     if len(ranges) == 2 and (isinstance(ranges[0], str) or not isinstance(ranges[0], Sequence | np.ndarray)):
         return (_pair(ranges),) * d
     if len(ranges) != d:
-        raise InvalidParameter(
-            f"ranges must have one pair for each of {d} coordinates, not {len(ranges)}.", hint=_HINT
-        )
+        raise InvalidParameter(f"ranges must have one pair for each of {d} coordinates, not {len(ranges)}.", hint=_HINT)
     return tuple(map(_pair, ranges))
 
 

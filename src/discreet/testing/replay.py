@@ -43,9 +43,7 @@ class ReplayEntropy:
         return len(self._data) - self._used
 
 
-def exact_law(
-    sample: Callable[[Entropy], _Outcome], length: int
-) -> tuple[dict[_Outcome, Fraction], Fraction]:
+def exact_law(sample: Callable[[Entropy], _Outcome], length: int) -> tuple[dict[_Outcome, Fraction], Fraction]:
     """Return the probability of each outcome within `length` random bytes, and the probability left undecided.
 
     Every string of bytes is tried, each only as far as the sampler reads, so the result is exact.

@@ -77,11 +77,7 @@ def _count(e: exp.Count) -> Kind:
     counted = e.this
     if not holds_only(e, {"this", "big_int"}):
         reject("an aggregate that may depend on an order")
-    if (
-        type(counted) is exp.Distinct
-        and holds_only(counted, {"expressions"})
-        and len(counted.expressions) == 1
-    ):
+    if type(counted) is exp.Distinct and holds_only(counted, {"expressions"}) and len(counted.expressions) == 1:
         counted = counted.expressions[0]
     if type(counted) is not exp.Star or not holds_only(counted, ()):
         of_one_row(counted)

@@ -68,11 +68,7 @@ def _counted_place(e: exp.Expr) -> tuple[str, int]:
     if not counts_rows(counted.this) or type(where) is not exp.Where or not holds_only(where, {"this"}):
         reject("the report of truncation")
     test = where.this
-    if (
-        type(test) is not exp.EQ
-        or type(test.this) is not exp.Column
-        or type(test.expression) is not exp.Literal
-    ):
+    if type(test) is not exp.EQ or type(test.this) is not exp.Column or type(test.expression) is not exp.Literal:
         reject("the report of truncation")
     place = whole_constant(test.expression)
     if not is_column(test.this, "", test.this.name) or place >= _FAR:
@@ -122,11 +118,7 @@ def derive_values(sql: str, source: PrivateRows) -> int:
         grouped_by(totals, ["u"])
         ends = outputs(totals, ["u"])
         for e in ends.values():
-            if (
-                type(e) not in (exp.Max, exp.Min)
-                or not holds_only(e, {"this"})
-                or type(e.this) is not exp.Column
-            ):
+            if type(e) not in (exp.Max, exp.Min) or not holds_only(e, {"this"}) or type(e.this) is not exp.Column:
                 reject("the totals of a unit")
             known_columns(e, row.keys() - {"u"}, None)
         places = _places(ctes, "unit totals", frozenset(ends))
@@ -188,9 +180,7 @@ def _is_listed(e: exp.Expr) -> bool:
 
 
 # Equal numbers have equal places, such as 0.0 and −0.0: which of them is a unit's largest is not settled.
-_NODES = (
-    "Column Identifier Literal Cast DataType Case If LT GT Add Sub Mul Neg Paren Abs Least Greatest Floor Log"
-)
+_NODES = "Column Identifier Literal Cast DataType Case If LT GT Add Sub Mul Neg Paren Abs Least Greatest Floor Log"
 _OF_NUMBERS = frozenset(getattr(exp, name) for name in _NODES.split())
 
 

@@ -252,9 +252,7 @@ def _fixed(m: Measurement, groups: int, *, replace: bool) -> tuple[Fraction, Fra
     for report in m.reports:
         if not isinstance(report, DiscreteLaplaceNoise):
             reject("a noise of unknown kind")
-        epsilon += (
-            2 if replace else 1
-        ) / report.scale  # a unit that is replaced leaves one count for another
+        epsilon += (2 if replace else 1) / report.scale  # a unit that is replaced leaves one count for another
     if m.threshold is not None:
         epsilon, delta = epsilon + m.threshold.epsilon, m.threshold.delta
         if m.threshold.max_groups < groups or m.threshold.touched < (2 * groups if replace else groups):
@@ -265,12 +263,7 @@ def _fixed(m: Measurement, groups: int, *, replace: bool) -> tuple[Fraction, Fra
 def _levelled(m: Measurement, facts: Found, *, replace: bool) -> tuple[Fraction, Fraction]:
     """The ε or μ² of columns whose totals are measured as well."""
     spans = facts.spans
-    if (
-        m.lists is None
-        or m.distinct
-        or m.threshold is not None
-        or any(len(v.noises) != len(spans) for v in m.levels)
-    ):
+    if m.lists is None or m.distinct or m.threshold is not None or any(len(v.noises) != len(spans) for v in m.levels):
         reject("what totals are measured")
     pure, mu_squared = Fraction(0), Fraction(0)
     kept = [tuple(range(len(m.lists))), *(level.kept for level in m.levels)]

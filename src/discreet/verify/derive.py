@@ -174,12 +174,7 @@ def unit_rows(
 def whose(source: PrivateRows, id_: exp.Expr) -> None:
     """The expression is the declared unit's column as it stands, or NULL."""
     value = id_
-    if (
-        type(id_) is exp.Case
-        and id_.this is None
-        and not id_.args.get("default")
-        and len(id_.args["ifs"]) == 1
-    ):
+    if type(id_) is exp.Case and id_.this is None and not id_.args.get("default") and len(id_.args["ifs"]) == 1:
         value = id_.args["ifs"][0].args["true"]
     if type(value) is not exp.Column or (value.table, value.name) != ("s", source.unit):
         reject("whose the rows are")
@@ -298,9 +293,7 @@ def _by_unit(
     return Derived(found[0] if found else None, spans, len(keys), lengths(stages.listed, keys))
 
 
-def unit_stages(
-    ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRows, *, outer: bool = False
-) -> Stages:
+def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRows, *, outer: bool = False) -> Stages:
     """What the stages `"unit rows"` and `"unit groups"` give: tallies of the rows of each unit in each group; `outer`
     as in `unit_rows`.
 
@@ -355,9 +348,7 @@ def _sizes(
     keys: list[str], row: dict[str, exp.Expr], lists: Mapping[str, str], listed: Mapping[str, int]
 ) -> dict[str, int]:
     """Key → how many values its list has, for keys that are places in lists, each in one of its own."""
-    places = {
-        k: e.table for k in keys if isinstance(e := row[k], exp.Column) and e.name == "g" and e.table in lists
-    }
+    places = {k: e.table for k in keys if isinstance(e := row[k], exp.Column) and e.name == "g" and e.table in lists}
     if len(set(places.values())) != len(places):
         reject("what the groups are")
     return {k: listed[lists[alias]] for k, alias in places.items()}
@@ -528,17 +519,12 @@ def ranked(bounded: exp.Select, keys: list[str], function: type[exp.Expr] = exp.
     if not holds_only(order, {"expressions"}):
         reject("the order of a unit's groups")
     first, *rest = order.expressions
-    if not all(
-        type(o) is exp.Ordered and holds_only(o, {"this", "desc", "nulls_first"}) for o in (first, *rest)
-    ):
+    if not all(type(o) is exp.Ordered and holds_only(o, {"this", "desc", "nulls_first"}) for o in (first, *rest)):
         reject("the order of a unit's groups")
     key = first.this
     if type(key) is not exp.Anonymous or key.name.lower() != "hash":
         reject("the order of a unit's groups")
-    if (
-        not are_columns(key.expressions[:-1], ["u", *keys])
-        or type(key.expressions[-1]) is not exp.Placeholder
-    ):
+    if not are_columns(key.expressions[:-1], ["u", *keys]) or type(key.expressions[-1]) is not exp.Placeholder:
         reject("the order of a unit's groups")
     if not are_columns([o.this for o in rest], keys):
         reject("the order of a unit's groups is not total")

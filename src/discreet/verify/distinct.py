@@ -66,11 +66,7 @@ def _of_units(sql: str, source: PrivateRows) -> Derived:
     tree = _parsed(sql)
     ctes = stages_of(tree)
     keys = [e.name for e in tree.expressions if type(e) is exp.Column]
-    if keys != [f"g{i}" for i in range(len(keys))] or list(ctes)[-3:] != [
-        "unit rows",
-        "unit values",
-        "unit bounded",
-    ]:
+    if keys != [f"g{i}" for i in range(len(keys))] or list(ctes)[-3:] != ["unit rows", "unit values", "unit bounded"]:
         reject("the stages of the query")
     values, bounded = _select(ctes, "unit values"), _select(ctes, "unit bounded")
     reads_stage(values, "unit rows", {"expressions", "from_", "group"})
@@ -85,9 +81,7 @@ def _of_units(sql: str, source: PrivateRows) -> Derived:
     return _judged(sql, tree, keys, most, groups, source)
 
 
-def _judged(
-    sql: str, tree: exp.Select, keys: list[str], most: int, groups: int | None, source: PrivateRows
-) -> Derived:
+def _judged(sql: str, tree: exp.Select, keys: list[str], most: int, groups: int | None, source: PrivateRows) -> Derived:
     """What `derive` says of the same rows, when each unit adds the number of its values, `most` of them at most."""
     # nothing that a user wrote stands behind the last of these words
     rows, _, _ = sql.rpartition(',\n"unit values" AS (')
@@ -146,11 +140,7 @@ def _rank(
     terms = [o.this for o in order.expressions]
     if nulls_last:
         first = terms.pop(0)
-        if (
-            type(first) is not exp.Is
-            or not _is_plain(first.this, "d")
-            or type(first.expression) is not exp.Null
-        ):
+        if type(first) is not exp.Is or not _is_plain(first.this, "d") or type(first.expression) is not exp.Null:
             reject("the order of a unit's values")
     key = terms.pop(0) if terms else None
     if type(key) is not exp.Anonymous or key.name.lower() != "hash" or not _are_plain(terms, ties):

@@ -149,11 +149,7 @@ def _arithmetic(e: exp.Expr, columns: Columns) -> Kind:
 
 def _is_zeroed(e: exp.Expr) -> bool:
     """Whether it is … + CAST(0 AS DOUBLE)."""
-    if (
-        type(e) is not exp.Add
-        or type(e.expression) is not exp.Cast
-        or not e.expression.to.is_type(_KIND.DOUBLE)
-    ):
+    if type(e) is not exp.Add or type(e.expression) is not exp.Cast or not e.expression.to.is_type(_KIND.DOUBLE):
         return False
     zero = e.expression.this
     return type(zero) is exp.Literal and not zero.is_string and zero.name in ("0", "0.0")
@@ -177,9 +173,7 @@ _RESULTS: dict[type[exp.Expr], Kind] = {
     **dict.fromkeys((exp.NullSafeEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike), "BOOLEAN"),
     **dict.fromkeys((exp.Contains, exp.StartsWith, exp.EndsWith), "BOOLEAN"),
     **dict.fromkeys((exp.Escape, exp.RegexpLike, exp.RegexpFullMatch), "BOOLEAN"),
-    **dict.fromkeys(
-        (exp.DPipe, exp.Substring, exp.Trim, exp.Lower, exp.Upper, exp.ConcatWs, exp.Left), "VARCHAR"
-    ),
+    **dict.fromkeys((exp.DPipe, exp.Substring, exp.Trim, exp.Lower, exp.Upper, exp.ConcatWs, exp.Left), "VARCHAR"),
     **dict.fromkeys((exp.Right, exp.SplitPart, exp.Replace, exp.Pad, exp.RegexpExtract), "VARCHAR"),
     **dict.fromkeys((exp.RegexpReplace, exp.TimeToStr), "VARCHAR"),
     **dict.fromkeys((exp.Div, exp.Pow, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Floor, exp.Ceil), "DOUBLE"),

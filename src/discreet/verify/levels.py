@@ -44,8 +44,7 @@ def laplace_cost(tiers: Sequence[Tier], span: tuple[int, int], k: int, *, replac
     rest = sum((1 / t.noise for t in tiers if t.cells > 1), Fraction(0))
     ends = ((k * high, 0), (0, k * low), (0, 0))
     together = max(
-        rest * (new_up + old_down + new_down + old_up)
-        + total * abs((new_up + old_down) - (new_down + old_up))
+        rest * (new_up + old_down + new_down + old_up) + total * abs((new_up + old_down) - (new_down + old_up))
         for (new_up, new_down), (old_up, old_down) in product(ends, ends)
     )
     return min(apart, together)
@@ -54,9 +53,7 @@ def laplace_cost(tiers: Sequence[Tier], span: tuple[int, int], k: int, *, replac
 def gaussian_cost(tiers: Sequence[Tier], span: tuple[int, int], k: int, *, replace: bool) -> Fraction:
     """The μ² of Gaussian noise on all tiers, each at its worst."""
     low, high = max(-span[0], 0), max(span[1], 0)
-    return sum(
-        (Fraction(_furthest_squared(t, low, high, k, replace=replace)) / t.noise for t in tiers), Fraction(0)
-    )
+    return sum((Fraction(_furthest_squared(t, low, high, k, replace=replace)) / t.noise for t in tiers), Fraction(0))
 
 
 def _furthest(tier: Tier, low: int, high: int, k: int, *, replace: bool) -> int:
@@ -85,9 +82,7 @@ def _furthest_squared(tier: Tier, low: int, high: int, k: int, *, replace: bool)
     for both in range(full + 1):
         for pairs in _places(tier, full - both, full - both, rest):
             if both + len(pairs) <= tier.cells:
-                best = max(
-                    best, both * squared(tier.parts, tier.parts) + sum(squared(a, b) for a, b in pairs)
-                )
+                best = max(best, both * squared(tier.parts, tier.parts) + sum(squared(a, b) for a, b in pairs))
     return best
 
 

@@ -128,9 +128,7 @@ def _constant_text(e: exp.Expr | None) -> str:
     return str(e.name)
 
 
-def joined(
-    select: exp.Select, ctes: Mapping[str, exp.Expr], reads: str, *, outer: bool = False
-) -> dict[str, str]:
+def joined(select: exp.Select, ctes: Mapping[str, exp.Expr], reads: str, *, outer: bool = False) -> dict[str, str]:
     """Alias → list of keys, for lists that are joined on equality with their values and so match at most once.
 
     `reads` is the alias of the rows or groups that are looked up; with `outer`, those that match nothing may be kept,
@@ -154,11 +152,7 @@ def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str, *, outer: b
         reject("what is joined")
     if join.args.get("side") not in (None, "", "LEFT"):
         reject("what is joined")
-    if (
-        not table.name.startswith("key ")
-        or table.name not in ctes
-        or not holds_only(table, {"this", "alias"})
-    ):
+    if not table.name.startswith("key ") or table.name not in ctes or not holds_only(table, {"this", "alias"}):
         reject("what is joined")
     if on is None or type(on) not in (exp.EQ, exp.NullSafeEQ) or type(on.expression) is not exp.Column:
         reject("a key that a group could match twice")

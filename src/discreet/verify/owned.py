@@ -175,11 +175,7 @@ def _reached(query: exp.Select, tables: _Tables) -> OwnedSelect:
     if found.origin != (other, key) or found.kind is None or found.kind != table.columns.get(column):
         reject("the key that leads to the unit")
     on = join.args.get("on")
-    if (
-        type(on) is not exp.EQ
-        or not is_column(on.this, "t", column)
-        or not is_column(on.expression, "o", passed.name)
-    ):
+    if type(on) is not exp.EQ or not is_column(on.this, "t", column) or not is_column(on.expression, "o", passed.name):
         reject("the key that leads to the unit")
     _of_rows(filters(query), {"t": rows})
     return _outputs(query, {"t": rows}, (("o", "u"),), owner.unit)
@@ -241,10 +237,7 @@ def _grouped(query: exp.Select, inner: OwnedSelect) -> OwnedSelect:
     named = _after_unit(query, _passed_on(inner))
     measured = {n: e for n, e in named.items() if e not in keys}
     _of_rows([c for e in measured.values() for c in columns_in(e)], {"r": inner})
-    columns = {
-        n: Output(aggregate(e, kinds)) if n in measured else _output(e, {"r": inner})
-        for n, e in named.items()
-    }
+    columns = {n: Output(aggregate(e, kinds)) if n in measured else _output(e, {"r": inner}) for n, e in named.items()}
     return OwnedSelect(inner.unit, columns)
 
 

@@ -105,9 +105,7 @@ def part_reasons(claim: PlanClaim) -> list[str]:
             why = f"the recipe promises that one unit moves it by {norms} at most; nothing here proves it"
         else:
             whose = (
-                "sees one unit at a time"
-                if part.apart
-                else "is promised to make each part of one unit's rows alone"
+                "sees one unit at a time" if part.apart else "is promised to make each part of one unit's rows alone"
             )
             why = f"a unit's part beyond {norms} counts 0, which is checked in integers; the code {whose}"
         sampled = "" if part.sampling is None else f", each on a secret sample of units ({part.sampling!r})"
@@ -130,10 +128,7 @@ def _check_price(part: PartClaim, relation: Relation) -> None:
         pure, mu_squared = pure + n * (event.pure or 0), mu_squared + n * (event.mu_squared or 0)
     if isinstance(noise, DiscreteLaplaceNoise) and pure < part.times * moved.l1 / noise.scale:
         reject("the price of a private part")
-    if (
-        isinstance(noise, RoundedGaussianNoise)
-        and mu_squared < part.times * moved.l2_squared / noise.sigma**2
-    ):
+    if isinstance(noise, RoundedGaussianNoise) and mu_squared < part.times * moved.l2_squared / noise.sigma**2:
         reject("the price of a private part")
 
 

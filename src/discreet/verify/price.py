@@ -237,9 +237,7 @@ def _laplace_fits(columns: list[tuple[Moves, Fraction]], epsilon: Fraction, delt
     most = sum(many * far / scale for far, scale, many in shifts)
     reach = min(most, spread / 2 + 12 * math.sqrt(spread) + top)
     fine = max(math.ceil(top * _GRID / reach), 1)
-    fine -= (
-        fine % shifts[0][0] if shifts[0][0] <= fine else 0
-    )  # the few losses of a small shift lie on the grid
+    fine -= fine % shifts[0][0] if shifts[0][0] <= fine else 0  # the few losses of a small shift lie on the grid
     step = top / fine
     spectrum = np.ones(_GRID + 1, dtype=np.complex128)
     for far, scale, many in shifts:

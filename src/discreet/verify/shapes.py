@@ -210,9 +210,7 @@ def is_written(e: exp.Expr, number: int) -> bool:
 def of_one_row(e: exp.Expr) -> None:
     """Every node is one of the functions whose value depends on one row alone, the same whenever it is asked."""
     for node in nodes_of(e):
-        if type(node) not in _OF_ONE_ROW and not (
-            type(node) is exp.Anonymous and node.name.lower() in _NAMED
-        ):
+        if type(node) not in _OF_ONE_ROW and not (type(node) is exp.Anonymous and node.name.lower() in _NAMED):
             reject("a function that may look beyond one row")
 
 

@@ -116,11 +116,7 @@ def _by_unit(sql: str, source: PrivateRows) -> DerivedSpread:
         reject("what a stage reads")
     _weighted(tree, ["u", *found.keys])
     value, leaves, weight = _last(tree, found.keys, found.row)
-    if (
-        type(weight) is not exp.Sum
-        or not is_column(weight.this, "w", "w")
-        or not holds_only(weight, {"this"})
-    ):
+    if type(weight) is not exp.Sum or not is_column(weight.this, "w", "w") or not holds_only(weight, {"this"}):
         reject("the weight of a row")
     _known(tree, value)
     return DerivedSpread(_reach(found), _total(given["w"], found.tallies, value), leaves)
@@ -151,11 +147,7 @@ def _weighted(tree: exp.Select, same: list[str]) -> None:
     if len(joins) != 1 or not holds_only(joins[0], {"this", "on"}):
         reject("what is joined")
     table = joins[0].this
-    if (
-        type(table) is not exp.Table
-        or table.name != "unit weights"
-        or not holds_only(table, {"this", "alias"})
-    ):
+    if type(table) is not exp.Table or table.name != "unit weights" or not holds_only(table, {"this", "alias"}):
         reject("what is joined")
     terms = conjuncts(joins[0].args.get("on"))
     if alias_of(table) != "w" or len(terms) != len(same):

@@ -326,9 +326,7 @@ def _named(e: exp.Anonymous, parts: Sequence[Value]) -> Value:
         return Value("BOOLEAN")
     if name == "date_part" and _is_text(e.expressions[0]) and parts[1].kind in _TIMES:
         return of_kind("DOUBLE" if e.expressions[0].name == "epoch" else "BIGINT")
-    if (name == "to_months" and _is_short(parts[0])) or (
-        name == "to_microseconds" and parts[0].kind == "BIGINT"
-    ):
+    if (name == "to_months" and _is_short(parts[0])) or (name == "to_microseconds" and parts[0].kind == "BIGINT"):
         return Value("INTERVAL")
     raise MayFail(f"{name} outside of TRY")
 
@@ -469,9 +467,7 @@ _WHOLES = {"BIGINT": 63, "HUGEINT": 127}
 _DECIMAL = "DECIMAL"
 _CONSTANT = frozenset({exp.Literal, exp.Cast, exp.DataType, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul})
 _TIMES = ("DATE", "TIMESTAMP", NULL)
-_COMPARED = frozenset(
-    {exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In}
-)
+_COMPARED = frozenset({exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In})
 _OF_TEXT = frozenset(
     {exp.Lower, exp.Upper, exp.Trim, exp.DPipe, exp.ConcatWs, exp.Contains, exp.StartsWith,
      exp.EndsWith, exp.Replace, exp.StrPosition, exp.Ascii, exp.Unicode}

@@ -82,11 +82,7 @@ def _part(part: exp.Expr, ids: Collection[str]) -> dict[str, Kind]:
 def _column(name: str, cell: exp.Expr, *, is_id: bool) -> str:
     """The type of a column, which is made of the source's column of its name, upper and lower case aside."""
     found = {c.name for c in columns_in(cell)}
-    if (
-        any(c.table for c in columns_in(cell))
-        or len(found) > 1
-        or any(f.lower() != name.lower() for f in found)
-    ):
+    if any(c.table for c in columns_in(cell)) or len(found) > 1 or any(f.lower() != name.lower() for f in found):
         _refuse()
     if not all(type(node) in _OF_ONE_ROW for node in nodes_of(cell)):
         _refuse()
@@ -192,9 +188,7 @@ def _json(columns: Collection[str], ids: Collection[str]) -> tuple[str, str]:
         f"columns = {{{types}}}, ignore_errors = TRUE, maximum_object_size = 1073741824, {_PLAIN})"
     )
     if own := [n for n in columns if n in ids]:
-        lines = (
-            f"(SELECT * REPLACE ({', '.join(f'{one(named[n])} AS {named[n]}' for n in own)}) FROM {lines})"
-        )
+        lines = f"(SELECT * REPLACE ({', '.join(f'{one(named[n])} AS {named[n]}' for n in own)}) FROM {lines})"
     at = {n: _text("/" + n.replace("~", "~0").replace("/", "~1")) for n in columns}
     cells = [
         f"{one(f'json_extract(object, {at[n]})')} AS {named[n]}"

@@ -34,10 +34,7 @@ def _fallen(sigma: float, rate: float, p: float, heights: Floats, level: float =
     steps = np.diff(loss)[weight[1:] > 1e-14].max()
     known = weight > 1e-16
     weight, loss = weight[known], loss[known]
-    sums = [
-        abs(complex(float(np.cos(v * loss) @ weight), float(np.sin(v * loss) @ weight)))
-        for v in heights.tolist()
-    ]
+    sums = [abs(complex(float(np.cos(v * loss) @ weight), float(np.sin(v * loss) @ weight))) for v in heights.tolist()]
     found = np.log(np.array(sums))
     return np.asarray(np.where((found > -25) & (heights * steps < 1.5), found, -math.inf))
 
@@ -84,10 +81,7 @@ def test_no_height_is_above_what_a_bent_path_says_of_it_and_of_all_beyond(
 def test_many_random_laws_never_fall_more_slowly_than_the_bound() -> None:
     generator = np.random.default_rng(5)
     for _ in range(16):
-        sigma, rate = (
-            math.exp(generator.uniform(math.log(0.3), math.log(10))),
-            10 ** generator.uniform(-5, -0.05),
-        )
+        sigma, rate = (math.exp(generator.uniform(math.log(0.3), math.log(10))), 10 ** generator.uniform(-5, -0.05))
         removes = bool(generator.integers(2))
         c = 10 ** generator.uniform(-1, 1.5) * (1 if removes else 1 / rate**0.5)
         p = 1 + c if removes else -c

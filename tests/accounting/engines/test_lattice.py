@@ -82,9 +82,7 @@ SIZES = st.sampled_from([F(1, 8), F(1, 4), F(3, 10), F(37, 100), F(1, 2), F(1)])
     st.sampled_from([F(0), F(1, 2**30), F(1, 2**7)]),
     st.floats(0.0, 4.0),
 )
-def test_the_truth_lies_between_the_bounds_for_any_steps(
-    uses: list[tuple[F, int]], leak: F, epsilon: float
-) -> None:
+def test_the_truth_lies_between_the_bounds_for_any_steps(uses: list[tuple[F, int]], leak: F, epsilon: float) -> None:
     laws = [curves.response(F(float(size)), leak) for size, n in uses for _ in range(n)]
     found = delta_bounds([(ApproximatePair(float(size), float(leak)), n) for size, n in uses], epsilon)
     truth = curves.composed(laws, epsilon)
@@ -183,9 +181,7 @@ CURVES: list[tuple[Pair, int, Callable[[float], F]]] = [
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-14])
 @pytest.mark.parametrize(("pair", "n", "truth"), CURVES, ids=["gaussian", "many tilts", "response"])
-def test_a_few_tilts_bound_the_whole_curve(
-    pair: Pair, n: int, truth: Callable[[float], F], delta: float
-) -> None:
+def test_a_few_tilts_bound_the_whole_curve(pair: Pair, n: int, truth: Callable[[float], F], delta: float) -> None:
     curve = upper_curve([(pair, n)], delta)
     assert curve is not None
     assert len(curve.sums) <= 5

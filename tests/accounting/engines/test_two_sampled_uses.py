@@ -90,17 +90,13 @@ def test_chords_are_above_and_tangents_below_the_integral_over_every_outcome(rem
 
 
 @pytest.mark.parametrize(
-    ("sigma", "rate", "delta", "removes"),
-    [(1.2, 0.2, 1e-4, True), (0.5, 0.6, 1e-9, False), (6.0, 0.9, 1e-3, False)],
+    ("sigma", "rate", "delta", "removes"), [(1.2, 0.2, 1e-4, True), (0.5, 0.6, 1e-9, False), (6.0, 0.9, 1e-3, False)]
 )
 def test_both_directions_of_two_uses_agree_with_the_grid(
     sigma: float, rate: float, delta: float, removes: bool
 ) -> None:
     pair = _pair(sigma, rate) if removes else _pair(sigma, rate).reverse()
-    grid, found = (
-        lattice.epsilon_bounds([(pair, 2)], delta),
-        two_sampled_uses.epsilon_bounds([(pair, 2)], delta),
-    )
+    grid, found = (lattice.epsilon_bounds([(pair, 2)], delta), two_sampled_uses.epsilon_bounds([(pair, 2)], delta))
     assert grid is not None
     assert found is not None
     assert grid.lower <= found.upper
@@ -130,8 +126,7 @@ def test_few_uses_of_small_cost_are_bounded_closely(sigma: float, rate: str, ste
     assert 0 < lower <= upper
     assert upper - lower <= max(1e-6 * upper, 1e-9)
     sides = [
-        lattice.epsilon_bounds([(p, steps)], float(delta))
-        for p in (_pair(sigma, rate), _pair(sigma, rate).reverse())
+        lattice.epsilon_bounds([(p, steps)], float(delta)) for p in (_pair(sigma, rate), _pair(sigma, rate).reverse())
     ]
     assert lower <= max(b.upper for b in sides if b is not None)
     assert upper >= max(b.lower for b in sides if b is not None)
@@ -142,9 +137,7 @@ def test_a_delta_above_that_at_zero_costs_nothing_in_either_direction() -> None:
     assert (accounting.gaussian(sigma).poisson(F(rate)) * steps).bounds(delta) == (0.0, 0.0)
     for pair in (_pair(sigma, rate), _pair(sigma, rate).reverse()):
         assert lattice.delta_bounds([(pair, steps)], 0.0).upper <= delta
-        assert (
-            lattice.delta_bounds([(pair, 2 * steps)], 0.0).lower > delta
-        )  # it would not be so for twice as many
+        assert lattice.delta_bounds([(pair, 2 * steps)], 0.0).lower > delta  # it would not be so for twice as many
     found = epsilon_bounds(SampledGaussianLaw(sigma, float(rate), 2 * steps, True), delta)
     assert found is not None
     assert found.upper > 0

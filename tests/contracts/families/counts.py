@@ -19,9 +19,7 @@ QUARTILES = ["1/4", "1/2", "3/4"]
 KEYS = ["a", "b"]
 
 MECHANISMS = (
-    Row(
-        Histogram, lambda e: Histogram(KEYS, epsilon=e), "histogram", True, given={"keys": KEYS}, sized=False
-    ),
+    Row(Histogram, lambda e: Histogram(KEYS, epsilon=e), "histogram", True, given={"keys": KEYS}, sized=False),
     Row(
         Histogram,
         lambda e: Histogram(KEYS, epsilon=e, noise="geometric", relation="replace", changes=3),
@@ -47,9 +45,7 @@ MECHANISMS = (
         sized=False,
         tight=False,
     ),
-    Row(
-        Median, lambda e: Median(epsilon=e, **RANGE), "approximate-quantiles", True, given=RANGE, sized=False
-    ),
+    Row(Median, lambda e: Median(epsilon=e, **RANGE), "approximate-quantiles", True, given=RANGE, sized=False),
     Row(
         Quantiles,
         lambda e: Quantiles(QUARTILES, epsilon=e, relation="replace", changes=2, **RANGE),
@@ -124,9 +120,7 @@ def between() -> tuple[AuditRow, ...]:
     )
 
 
-def _between(
-    of: str, honest: Median | Quantiles, broken: Median | Quantiles, claim: Any, power: str
-) -> AuditRow:
+def _between(of: str, honest: Median | Quantiles, broken: Median | Quantiles, claim: Any, power: str) -> AuditRow:
     x = np.repeat([0.0, 0.5, 1.0], [60, 2, 60])
 
     def by(mechanism: Median | Quantiles) -> Callable[[Any], object]:

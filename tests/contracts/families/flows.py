@@ -31,9 +31,7 @@ OTHERS = [(p, p + 1) for p in range(PATIENTS)]
 def plan() -> Plan:
     """A count, of one visit of each patient and of each doctor, for ε = 1 of either."""
     patients, doctors = PrivacyUnit("patient", max_rows=1), PrivacyUnit("doctor", max_rows=1)
-    table = TableSchema(
-        "visits", {"patient": Type.INT, "doctor": Type.INT}, {}, patients, Relation.ADD_REMOVE
-    )
+    table = TableSchema("visits", {"patient": Type.INT, "doctor": Type.INT}, {}, patients, Relation.ADD_REMOVE)
     return make_shared_plan(
         "SELECT COUNT(*) FROM visits",
         [table],
@@ -83,9 +81,7 @@ def without(population: str) -> AuditRow:
 
     sound, twin = (sampled(asked(count), 0, 1, Budget(epsilon=1)) for count in (flow, turned))
     case = f"two populations, one of the {population} goes"
-    return AuditRow(
-        ENGINE, case, sound, twin, f"rows let in by an order: {PATIENTS - 1} for 1", 10_000, 100_000
-    )
+    return AuditRow(ENGINE, case, sound, twin, f"rows let in by an order: {PATIENTS - 1} for 1", 10_000, 100_000)
 
 
 AUDITS = [without("doctors"), without("patients")]

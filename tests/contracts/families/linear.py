@@ -87,17 +87,13 @@ def tree_audit() -> AuditRow:
 def root_audit() -> AuditRow:
     """As a twin: noise for a unit that changes one element, where it changes four."""
     root, broken = (
-        BinaryTree(
-            epsilon=1, delta="0.01", steps=16, factorization="square-root", contributions=contributions
-        )
+        BinaryTree(epsilon=1, delta="0.01", steps=16, factorization="square-root", contributions=contributions)
         for contributions in (4, 1)
     )
     k = np.arange(1, 16)
     column = np.concatenate(([1.0], np.cumprod((2 * k - 1) / (2 * k))))
     square_root = np.array([[column[i - j] if i >= j else 0.0 for j in range(16)] for i in range(16)])
-    told = np.linalg.solve(
-        square_root.T, square_root[:, :4].sum(axis=1)
-    )  # what was measured, along the change
+    told = np.linalg.solve(square_root.T, square_root[:, :4].sum(axis=1))  # what was measured, along the change
     sound, twin = (sampled(streams(t, told, 4), 0, 1, root.loss) for t in (root, broken))
     return AuditRow("BinaryTree", "a square root", sound, twin, "four elements paid as one", 1_400, 200_000)
 

@@ -70,9 +70,7 @@ def asked_daily() -> AuditRow:
 
         return sampled(reports, 0, 1, Memoised(response).loss)
 
-    return AuditRow(
-        "Memoised", "three days", audited(True), audited(False), "drawn every day", 2_000, 100_000
-    )
+    return AuditRow("Memoised", "three days", audited(True), audited(False), "drawn every day", 2_000, 100_000)
 
 
 class Disk:
@@ -129,9 +127,7 @@ def kept_for_life() -> AuditRow:
 
         return sampled(reports, 0, 1, Budget(epsilon=1))
 
-    return AuditRow(
-        "DeviceBudget", "three days", audited(False), audited(True), "refilled every day", 1_200, 20_000
-    )
+    return AuditRow("DeviceBudget", "three days", audited(False), audited(True), "refilled every day", 1_200, 20_000)
 
 
 AUDITS = [
@@ -142,9 +138,7 @@ AUDITS = [
     one_report(lambda e: UnaryEncoding(3, epsilon=e, variant="symmetric"), 0, 2, "symmetric", as_bits),
     one_report(lambda e: SubsetSelection(6, epsilon=e, size=2), 0, 5, "two of six", as_sets),
     one_report(lambda e: Hadamard(6, epsilon=e), 0, 3, "six values"),
-    one_report(
-        lambda e: Rappor(epsilon=e, bits=4, hashes=1, cohorts=1), "a", "b", "once", as_bits, broken="1.5"
-    ),
+    one_report(lambda e: Rappor(epsilon=e, bits=4, hashes=1, cohorts=1), "a", "b", "once", as_bits, broken="1.5"),
     asked_daily(),
     kept_for_life(),
 ]

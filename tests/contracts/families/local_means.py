@@ -157,13 +157,7 @@ def cut_window() -> AuditRow:
 
 AUDITS = (
     row(lambda e: Duchi(epsilon=e), -1.0, 1.0, as_they_are, case="a number"),
-    row(
-        lambda e: Duchi(epsilon=e, dimension=3),
-        [1.0, 1.0, -1.0],
-        [-1.0, -1.0, 1.0],
-        as_they_are,
-        case="a vector",
-    ),
+    row(lambda e: Duchi(epsilon=e, dimension=3), [1.0, 1.0, -1.0], [-1.0, -1.0, 1.0], as_they_are, case="a vector"),
     row(lambda e: Laplace(epsilon=e), -1.0, 1.0, as_they_are, case="a number on a device"),
     row(lambda e: Piecewise(epsilon=e), -1.0, 1.0, as_they_are, case="a number", ci=10_000),
     cut_window(),
@@ -175,20 +169,8 @@ AUDITS = (
         case="opposite vectors",
         broken=Fraction(3),
     ),
-    row(
-        lambda e: CountMeanSketch(epsilon=e, rows=1, width=16),
-        "tree",
-        "flower",
-        both_bits,
-        case="two texts",
-    ),
-    row(
-        lambda e: HadamardSketch(epsilon=e, rows=1, width=16),
-        "tree",
-        "flower",
-        both_signs,
-        case="two texts",
-    ),
+    row(lambda e: CountMeanSketch(epsilon=e, rows=1, width=16), "tree", "flower", both_bits, case="two texts"),
+    row(lambda e: HadamardSketch(epsilon=e, rows=1, width=16), "tree", "flower", both_signs, case="two texts"),
     row(lambda e: LocalHashing(3, epsilon=e), 0, 2, both_supported, case="two values"),
     levels_that_the_text_reaches(),
 )

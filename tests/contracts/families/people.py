@@ -34,17 +34,13 @@ def account(people: int, cost: int) -> Account:
     return found
 
 
-def releases(
-    cost: int, epsilon: int, *, one: Callable[[PeopleTable, Sums], Summary]
-) -> Callable[..., object]:
+def releases(cost: int, epsilon: int, *, one: Callable[[PeopleTable, Sums], Summary]) -> Callable[..., object]:
     """A summary of three people or of four, as a ledger gives it, with so many draws of its noise."""
 
     def release(people: int, n: int) -> object:
         drawn: list[list[int]] = []
 
-        def noisy(
-            budgets: PersonBudgets, charge: int, cost: Tally, noise: Additive, rng: Entropy
-        ) -> tuple[int, ...]:
+        def noisy(budgets: PersonBudgets, charge: int, cost: Tally, noise: Additive, rng: Entropy) -> tuple[int, ...]:
             counts = budgets.summarise(charge, cost)
             drawn.extend(noise.add(counts, rng) for _ in range(n))
             return counts

@@ -38,9 +38,7 @@ def one_row_more() -> AuditRow:
 
     claim = DensitySketch(epsilon=1, repetitions=REPETITIONS, **SHAPE).loss
     sound, twin = (sampled(law(e), 0, 1, claim) for e in (1, REPETITIONS))
-    return AuditRow(
-        "DensitySketch", "a row more", sound, twin, "the noise of one repetition of 4", 20_000, 200_000
-    )
+    return AuditRow("DensitySketch", "a row more", sound, twin, "the noise of one repetition of 4", 20_000, 200_000)
 
 
 def another_label() -> AuditRow:
@@ -49,11 +47,7 @@ def another_label() -> AuditRow:
     def law(relation: str, epsilon: int) -> Callable[..., object]:
         def release(label: str, n: int) -> object:
             sketch = SketchClassifier(
-                epsilon=epsilon * n,
-                classes=["no", "yes"],
-                repetitions=REPETITIONS * n,
-                relation=relation,
-                **SHAPE,
+                epsilon=epsilon * n, classes=["no", "yes"], repetitions=REPETITIONS * n, relation=relation, **SHAPE
             )
             no, yes = in_its_buckets(sketch.fit(POINT, [label]), n).swapaxes(0, 1) > 0
             return no.sum(axis=1) - yes.sum(axis=1)

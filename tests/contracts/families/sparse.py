@@ -42,11 +42,7 @@ MECHANISMS = (
         given={"threshold": 0},
     ),
     Row(
-        AboveThreshold,
-        lambda e: AboveThreshold(epsilon=e, threshold=-3),
-        "sparse-vector",
-        True,
-        given={"threshold": 0},
+        AboveThreshold, lambda e: AboveThreshold(epsilon=e, threshold=-3), "sparse-vector", True, given={"threshold": 0}
     ),
 )
 
@@ -118,9 +114,7 @@ def sparse(
         return seen(twin(queries, n))
 
     claim = mechanism.loss
-    return AuditRow(
-        "SparseVector", case, sampled(sound, x, y, claim), sampled(broken, x, y, claim), power, ci, 200_000
-    )
+    return AuditRow("SparseVector", case, sampled(sound, x, y, claim), sampled(broken, x, y, claim), power, ci, 200_000)
 
 
 def published(

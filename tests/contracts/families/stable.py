@@ -69,9 +69,7 @@ MECHANISMS = (
     ),
     Row(
         ProposeTestRelease,
-        lambda e: ProposeTestRelease(
-            "mode", epsilon=e, delta=DELTA, values=[0, 1], relation="replace", **RANGE
-        ),
+        lambda e: ProposeTestRelease("mode", epsilon=e, delta=DELTA, values=[0, 1], relation="replace", **RANGE),
         "propose-test-release",
         False,
         given=RANGE | {"bound": "0.1"},
@@ -134,9 +132,7 @@ def followed(
 
     claim = mechanism.loss if mechanism.delta is None else Budget(mechanism.epsilon, mechanism.delta)
     sound, twin = (sampled(law(r), x, y, claim) for r in (mechanism.release, local(mechanism, spread)))
-    return AuditRow(
-        "SmoothSensitivity", case, sound, twin, "local sensitivity instead of smooth", 1_000, 100_000
-    )
+    return AuditRow("SmoothSensitivity", case, sound, twin, "local sensitivity instead of smooth", 1_000, 100_000)
 
 
 def tested() -> AuditRow:
@@ -155,9 +151,7 @@ def tested() -> AuditRow:
         return np.array([min(max(z, 0.0), 1.0) if passed else 2.0 for z in noise])
 
     ours, theirs = (sampled(law, *sizes, claim) for law in (sound, twin))
-    return AuditRow(
-        "ProposeTestRelease", "at the threshold", ours, theirs, "no noise on the distance", 1_500, 100_000
-    )
+    return AuditRow("ProposeTestRelease", "at the threshold", ours, theirs, "no noise on the distance", 1_500, 100_000)
 
 
 def asked(aggregation: str, blocks: int, broken: str) -> AuditRow:

@@ -32,9 +32,7 @@ COUNTED = "SELECT u, count(*) AS n FROM t GROUP BY u"
         ("SELECT 1", 10_000_000, 2, 21),
     ],
 )
-def test_a_place_for_each_key_where_rows_are_many_and_states_few(
-    sql: str, rows: int, threads: int, bits: int
-) -> None:
+def test_a_place_for_each_key_where_rows_are_many_and_states_few(sql: str, rows: int, threads: int, bits: int) -> None:
     assert bits_of_a_key(sql, rows=rows, threads=threads) == bits
 
 

@@ -82,9 +82,7 @@ ASKED = "COUNT(*), COUNT(v), SUM(x), AVG(x), SUM(v), AVG(v)"
 COLUMNS = {"x": ("range", *X_BOUNDS), "v": ("range", *V_BOUNDS)}
 
 
-def asked(
-    keys: dict[str, list[Any] | None], caps: tuple[int, int] | None, *, rows: list[Row], where: str = ""
-) -> Case:
+def asked(keys: dict[str, list[Any] | None], caps: tuple[int, int] | None, *, rows: list[Row], where: str = "") -> Case:
     """The six measures by these keys (None for keys from the data)."""
     by = ", ".join(keys)
     lists = [v for v in keys.values() if v is not None]
@@ -113,9 +111,7 @@ KEYS: list[dict[str, list[Any] | None]] = [
 
 @pytest.mark.parametrize("caps", [None, (1, 1), (2, 1), (1, 3), (1 << 31, 1 << 31)])
 @pytest.mark.parametrize("keys", KEYS, ids=lambda k: "+".join(k) or "whole")
-def test_nasty_values_are_the_same_to_both(
-    keys: dict[str, list[Any] | None], caps: tuple[int, int] | None
-) -> None:
+def test_nasty_values_are_the_same_to_both(keys: dict[str, list[Any] | None], caps: tuple[int, int] | None) -> None:
     for rows in (NASTY, []):
         assert_same(asked(keys, caps, rows=rows))
 
@@ -190,9 +186,7 @@ def test_a_csv_is_read_as_text_and_what_does_not_fit_is_null(tmp_path: Any) -> N
     }
     types = {n: Type(k) for n, k in pinned.columns.items() if k is not None}
     t = TableSchema(TABLE, types, facts, PrivacyUnit("uid", 9, 2), Relation.ADD_REMOVE)
-    plan = make_query(
-        f"SELECT region, {ASKED} FROM t GROUP BY region", [t], population="p", version=None, epsilon=1
-    )
+    plan = make_query(f"SELECT region, {ASKED} FROM t GROUP BY region", [t], population="p", version=None, epsilon=1)
     rows: list[Row] = [
         {UNIT: 1, "x": 5, "v": 1.0, "region": "a"},
         {UNIT: 1, "x": GREATEST_INT, "v": 1e308, "region": "a"},
@@ -211,37 +205,20 @@ def test_a_csv_is_read_as_text_and_what_does_not_fit_is_null(tmp_path: Any) -> N
 
 def test_dates_that_python_cannot_hold_are_null_and_never_two_groups_under_one_name() -> None:
     """DuckDB has infinite dates and the year 10000; as keys they all came back as the last day of 9999, or as text."""
-    days = [
-        "9999-12-31",
-        "infinity",
-        "-infinity",
-        "0001-01-01",
-        "10000-01-01",
-        "0044-03-15 (BC)",
-        "2024-02-29",
-    ]
+    days = ["9999-12-31", "infinity", "-infinity", "0001-01-01", "10000-01-01", "0044-03-15 (BC)", "2024-02-29"]
     engine = Engine.open()
     engine.connection.execute("CREATE TABLE t (uid BIGINT, d DATE, s TIMESTAMP)")
     for i, day in enumerate(days):
-        engine.connection.execute(
-            "INSERT INTO t SELECT ?, ?::DATE, ?::TIMESTAMP FROM range(?)", [i, day, day, i + 1]
-        )
+        engine.connection.execute("INSERT INTO t SELECT ?, ?::DATE, ?::TIMESTAMP FROM range(?)", [i, day, day, i + 1])
     columns = {"uid": Type.INT, "d": Type.DATE, "s": Type.TIMESTAMP}
     for unit in (PrivacyUnit("uid", 1, 100), PrivacyUnit.row()):
         t = TableSchema(TABLE, columns, {}, unit, Relation.ADD_REMOVE)
         for key in ("d", "s", "date_trunc('day', s)", "CAST(CAST(d AS VARCHAR) AS DATE)", "coalesce(d, d)"):
             plan = make_query(
-                f"SELECT {key}, COUNT(*) FROM t GROUP BY 1",
-                [t],
-                population="p",
-                version=None,
-                epsilon=1,
-                delta="1e-6",
+                f"SELECT {key}, COUNT(*) FROM t GROUP BY 1", [t], population="p", version=None, epsilon=1, delta="1e-6"
             )
             found = exact_cells(plan, engine.run)
-            assert sum(c[0] for c in found.values()) == sum(range(1, len(days) + 1)), (
-                "no group overwrites another"
-            )
+            assert sum(c[0] for c in found.values()) == sum(range(1, len(days) + 1)), "no group overwrites another"
             named = {k[0].isoformat()[:10]: c[0] for k, c in found.items() if isinstance(k[0], dt.date)}
             assert named == {"9999-12-31": 1, "0001-01-01": 4, "2024-02-29": 7}
             assert found[None,][0] == 2 + 3 + 5 + 6
@@ -249,9 +226,7 @@ def test_dates_that_python_cannot_hold_are_null_and_never_two_groups_under_one_n
 
 def test_an_error_on_somebodys_row_never_stops_the_query() -> None:
     """An error would be seen by the analyst, and would say that such a row is there."""
-    t = TableSchema(
-        TABLE, {n: Type(k.value) for n, k in SCHEMA.items()}, {}, PrivacyUnit.row(), Relation.ADD_REMOVE
-    )
+    t = TableSchema(TABLE, {n: Type(k.value) for n, k in SCHEMA.items()}, {}, PrivacyUnit.row(), Relation.ADD_REMOVE)
     text = "region"
     for e in (
         "CAST(v AS BIGINT) // CAST(w AS BIGINT)",
@@ -265,17 +240,13 @@ def test_an_error_on_somebodys_row_never_stops_the_query() -> None:
         plan = make_query(f"SELECT COUNT({e}) FROM t", [t], population="p", version=None, epsilon=1)
         (cell,) = ENGINE.cells(plan, NASTY).values()
         assert 0 <= cell[0] <= len(NASTY), e
-    plan = make_query(
-        "SELECT COUNT(substring(region, level)) FROM t", [t], population="p", version=None, epsilon=1
-    )
+    plan = make_query("SELECT COUNT(substring(region, level)) FROM t", [t], population="p", version=None, epsilon=1)
     assert ENGINE.cells(plan, NASTY) == {(): (sum(None not in (r["region"], r["level"]) for r in NASTY),)}
 
 
 def test_the_cells_do_not_depend_on_where_an_integer_range_is_declared_whole() -> None:
     case = asked({"region": ["a", "b", None]}, (2, 2), rows=NASTY)
     plan = plan_of(case)
-    whole = replace(
-        plan.question.table, facts={**plan.question.table.facts, "x": Range(*X_BOUNDS, integer=True)}
-    )
+    whole = replace(plan.question.table, facts={**plan.question.table.facts, "x": Range(*X_BOUNDS, integer=True)})
     other = make_query(case.sql, [whole], population="p", version=None, epsilon=1)
     assert ENGINE.cells(other, NASTY) == ENGINE.cells(plan, NASTY)

@@ -134,9 +134,7 @@ def test_when_every_hash_collides_the_values_alone_bound_what_a_unit_brings(rela
         ((place, text),) = plan.distinct
         collided = text.replace("hash(", "0 * hash(")
         assert collided != text
-        assert within(
-            observed(replace(plan, distinct=((place, collided),)), world, relation), plan.sensitivities[0]
-        )
+        assert within(observed(replace(plan, distinct=((place, collided),)), world, relation), plan.sensitivities[0])
 
 
 VALUE_RANK = "row_number() OVER (PARTITION BY u, g0 ORDER BY d IS NULL, hash(u, g0, d, $secret), d) <= 2"
@@ -154,22 +152,10 @@ BROKEN = {
     "everybody is one": ('s."uid" AS u', "1 AS u", TRIO),
     "rows and not values": ("count(DISTINCT d)", "count(*)", TRIO),
     "ranked across people": (VALUE_RANK, VALUE_RANK.replace("PARTITION BY u, g0", "PARTITION BY g0"), TRIO),
-    "an order of all rows": (
-        VALUE_RANK,
-        VALUE_RANK.replace("hash(u, g0, d, $secret), d", "random()"),
-        VALUED,
-    ),
-    "another key": (
-        VALUE_RANK,
-        VALUE_RANK.replace("hash(u, g0, d, $secret)", "hash(g0, d, $secret)"),
-        VALUED,
-    ),
+    "an order of all rows": (VALUE_RANK, VALUE_RANK.replace("hash(u, g0, d, $secret), d", "random()"), VALUED),
+    "another key": (VALUE_RANK, VALUE_RANK.replace("hash(u, g0, d, $secret)", "hash(g0, d, $secret)"), VALUED),
     "a filter": ('FROM "unit values"', 'FROM "unit values" WHERE d <> 1', VALUED),
-    "a second look": (
-        "SELECT u, g0, d FROM",
-        'SELECT u, g0, (SELECT max(d) FROM "unit rows") AS d FROM',
-        VALUED,
-    ),
+    "a second look": ("SELECT u, g0, d FROM", 'SELECT u, g0, (SELECT max(d) FROM "unit rows") AS d FROM', VALUED),
 }
 SEEN = ("no cap on values", "no cap on groups", "ties of values", "ties of groups", "another cap")
 
@@ -221,9 +207,7 @@ def test_sensitivities_are_those_of_the_proof() -> None:
     five = PrivacyUnit("user_id", max_groups=3, max_rows=5)
     text = "SELECT region, COUNT(DISTINCT day) FROM visits GROUP BY region"
     assert planned(text, visits(five)).sensitivities == (Sensitivity(3, 5, l1=15, l2_squared=75),)
-    assert planned(text, visits(five, Relation.REPLACE)).sensitivities == (
-        Sensitivity(4, 5, l1=20, l2_squared=100),
-    )
+    assert planned(text, visits(five, Relation.REPLACE)).sensitivities == (Sensitivity(4, 5, l1=20, l2_squared=100),)
 
 
 def test_a_question_of_counts_alone_is_one_statement_and_people_are_still_counted_as_before() -> None:
@@ -241,9 +225,7 @@ def test_a_question_of_counts_alone_is_one_statement_and_people_are_still_counte
 
 
 def test_constants_that_look_like_the_text_change_nothing() -> None:
-    plan = planned(
-        "SELECT COUNT(DISTINCT region || ',\n\"unit values\" AS (') FROM visits WHERE region <> '$secret'"
-    )
+    plan = planned("SELECT COUNT(DISTINCT region || ',\n\"unit values\" AS (') FROM visits WHERE region <> '$secret'")
     assert plan.needs_secret
     assert plan.is_keyed(plan.statements[0])
 
@@ -256,14 +238,8 @@ def test_constants_that_look_like_the_text_change_nothing() -> None:
             """COUNT(DISTINCT …) of several columns is not answered here.
 Hint: count one text of them: COUNT(DISTINCT a || '/' || b)""",
         ),
-        (
-            "COUNT(DISTINCT 1)",
-            "COUNT(DISTINCT …) of a constant counts nothing.\nHint: count the values of a column",
-        ),
-        (
-            "COUNT(DISTINCT NULL)",
-            "COUNT(DISTINCT …) of a constant counts nothing.\nHint: count the values of a column",
-        ),
+        ("COUNT(DISTINCT 1)", "COUNT(DISTINCT …) of a constant counts nothing.\nHint: count the values of a column"),
+        ("COUNT(DISTINCT NULL)", "COUNT(DISTINCT …) of a constant counts nothing.\nHint: count the values of a column"),
     ],
 )
 def test_other_forms_are_refused_with_the_way_round(text: str, message: str) -> None:
@@ -278,9 +254,7 @@ def test_an_answer_and_its_interval_are_about_the_bounded_count() -> None:
     frame = pa.table({"uid": [1] * 5 + [2, 3, 4], "x": [1, 2, 3, 4, 5, 1, None, 9], "y": ["a"] * 7 + ["b"]})
     unit = dp.PrivacyUnit("uid", max_groups=2, max_rows=3)
     budget, keys = dp.Budget(epsilon=10**6, per_query=10**6), {"y": dp.Values("a", "b", "c")}
-    with dp.connect(
-        frame, unit=unit, columns=keys, budget=budget, population="p", ledger=":memory:"
-    ) as session:
+    with dp.connect(frame, unit=unit, columns=keys, budget=budget, population="p", ledger=":memory:") as session:
         text = "SELECT y, COUNT(DISTINCT x) AS n, COUNT(*) AS m FROM data GROUP BY y HAVING n > -1 ORDER BY n DESC"
         found = session.sql(text, epsilon=10**5)
         rows = {row[0]: row[1] for row in found.rows}
@@ -289,9 +263,7 @@ def test_an_answer_and_its_interval_are_about_the_bounded_count() -> None:
         loose = session.sql("SELECT COUNT(DISTINCT x) AS n FROM data", epsilon=1)
         again = session.sql("SELECT 2 * COUNT(DISTINCT x) AS twice FROM data", epsilon=1)
         assert again.rows[0][0] == 2 * loose.rows[0][0]
-        assert (
-            "different values" in session.plan("SELECT COUNT(DISTINCT x) AS n FROM data", epsilon=1).explain()
-        )
+        assert "different values" in session.plan("SELECT COUNT(DISTINCT x) AS n FROM data", epsilon=1).explain()
 
 
 def test_secrets_of_accounts_choose_different_values() -> None:

@@ -205,18 +205,13 @@ def test_neighbours_differ_in_more_than_the_order_of_their_rows() -> None:
     for seed in range(50):
         case = next(cases(seed))
         one, other = (
-            {name: sorted(map(repr, rows)) for name, rows in world.items()}
-            for world in (case.first, case.second)
+            {name: sorted(map(repr, rows)) for name, rows in world.items()} for world in (case.first, case.second)
         )
         assert one != other
 
 
 def test_a_row_goes_with_the_last_of_its_owners() -> None:
-    both = {
-        **WORLD,
-        "customers": [ONE, (1, 2, *ONE[2:])],
-        "orders": [(5, 1, 0, None, None, 0.0, "new", True)],
-    }
+    both = {**WORLD, "customers": [ONE, (1, 2, *ONE[2:])], "orders": [(5, 1, 0, None, None, 0.0, "new", True)]}
     (row,) = both["orders"]
     assert without(SHAPE, both, 1)["orders"] == [row], "customer 1 is two people's number"
     assert without(SHAPE, without(SHAPE, both, 1), 2)["orders"] == []
@@ -240,8 +235,7 @@ def test_the_grammar_spells_every_function() -> None:
 @pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
 def test_every_spelling_of_another_database_is_read(language: Language) -> None:
     names = [
-        Name(f"a.{c}", k, bounded=True)
-        for c, k in (("x", "i"), ("v", "r"), ("day", "d"), ("at", "s"), ("note", "t"))
+        Name(f"a.{c}", k, bounded=True) for c, k in (("x", "i"), ("v", "r"), ("day", "d"), ("at", "s"), ("note", "t"))
     ]
     shape = Shape(LAYOUTS[3], {"t": {"x": Range(-3, 8, integer=True), "v": Range(-5, 5)}}, (1, 2), WIDE)
     writer = Writer(Random(1), language)

@@ -11,9 +11,7 @@ from benchmarks.fuzz import files
 
 @pytest.mark.parametrize("block", range(6))
 def test_nothing_breaks_on_random_files_that_are_rewritten(block: int, tmp_path: Path) -> None:
-    assert [
-        line for seed in range(20 * block, 20 * block + 20) for line in files.broken(seed, tmp_path)
-    ] == []
+    assert [line for seed in range(20 * block, 20 * block + 20) for line in files.broken(seed, tmp_path)] == []
 
 
 def test_a_laxer_reading_of_ids_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,9 +119,7 @@ def changed_at_random(tree: exp.Expr, rng: random.Random) -> None:
         case exp.Column():
             node.replace(rng.choice(list(tree.find_all(exp.Column))).copy())
         case exp.And():
-            kept = rng.choice(
-                [node.this, node.expression, exp.Or(this=node.this, expression=node.expression)]
-            )
+            kept = rng.choice([node.this, node.expression, exp.Or(this=node.this, expression=node.expression)])
             node.replace(kept.copy())
         case exp.EQ():
             other = rng.choice([exp.LTE, exp.NEQ, exp.NullSafeEQ])
@@ -219,10 +217,7 @@ def test_many_rows_in_any_order_and_on_any_number_of_threads_give_the_same(name:
     seen = []
     for seed, threads, people in ((1, 1, 1), (2, 4, 1), (3, 4, 60), (4, 1, 9)):
         engine = Engine(threads)
-        engine.connection.execute(
-            MANY,
-            {"people": people, "seed": seed},
-        )
+        engine.connection.execute(MANY, {"people": people, "seed": seed})
         seen.append(engine.by_unit(TEXTS[name])[1])
     assert all(rows == seen[0] for rows in seen)
 
@@ -305,9 +300,7 @@ def test_a_table_is_somebodys_in_one_way() -> None:
 
 def test_a_foreign_key_into_a_public_table_leads_to_nobody() -> None:
     """Public rows that a person is joined with hold keys that are not the person's own."""
-    misled = dict(TABLES) | {
-        "items": PublicTable({"oid": "BIGINT", "sku": "VARCHAR"}, key=("oid", "zones", "size")),
-    }
+    misled = dict(TABLES) | {"items": PublicTable({"oid": "BIGINT", "sku": "VARCHAR"}, key=("oid", "zones", "size"))}
     keys = f"SELECT l.u AS u, r.c53 AS c60 FROM ({ORDERS}) l JOIN ({ZONES}) r ON TRUE"
     owner = f"(SELECT DISTINCT u, c60 FROM ({keys}) k) o"
     text = f'SELECT o.u AS u, t."sku" AS c61 FROM main."items" t JOIN {owner} ON t."oid" = o.c60'

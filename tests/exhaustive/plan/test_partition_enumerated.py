@@ -59,15 +59,10 @@ def measured(plan: Query, spread: Spread, rows: Sequence[Row]) -> list[dict[obje
     leaves = exact_leaves(plan, 0, ENGINE.run)
     groups = plan.question.keys.all() if plan.question.keys.exprs else [()]
     nothing = ExactLeaves.of({})
-    return [
-        {key: leaves.get(key, nothing).sums(spread, level, 0) for key in groups}
-        for level in range(spread.depth)
-    ]
+    return [{key: leaves.get(key, nothing).sums(spread, level, 0) for key in groups} for level in range(spread.depth)]
 
 
-def lost(
-    one: list[dict[object, list[int]]], other: list[dict[object, list[int]]], noise: Additive
-) -> Fraction:
+def lost(one: list[dict[object, list[int]]], other: list[dict[object, list[int]]], noise: Additive) -> Fraction:
     """Σ ‖move‖₁ / scale, or Σ ‖move‖² / σ², over all levels."""
     total = Fraction(0)
     for mine, theirs in zip(one, other, strict=True):
@@ -117,9 +112,7 @@ def test_no_two_neighbours_lose_more_than_was_planned_for_and_some_lose_all(
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_the_second_derivation_refuses_levels_with_less_noise_or_a_level_unpaid(
-    noise: str, unit: PrivacyUnit
-) -> None:
+def test_the_second_derivation_refuses_levels_with_less_noise_or_a_level_unpaid(noise: str, unit: PrivacyUnit) -> None:
     plan = planned("groups", unit, Relation.ADD_REMOVE, noise)
     claim = claim_of(plan)
     check(claim)

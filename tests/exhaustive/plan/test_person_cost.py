@@ -56,8 +56,7 @@ def due(plan: Query, rule: Filter, moves: list[list[tuple[int, ...]]]) -> Fracti
     for i, levels in enumerate(moves):
         noises = [plan.allocation.noises[i], *(v.noises[i] for v in plan.allocation.levels)]
         total += sum(
-            (price(noise, d, rule) for noise, moved in zip(noises, levels, strict=True) for d in moved),
-            Fraction(0),
+            (price(noise, d, rule) for noise, moved in zip(noises, levels, strict=True) for d in moved), Fraction(0)
         )
     return total
 
@@ -114,9 +113,7 @@ def check(case: RelationCase, rule: Filter, **asked: Any) -> None:
             for x, y in zip(before, moves_here(plan, run), strict=True)
         ]
         if unit not in here:
-            assert {t: sorted(map(str, run(t))) for t in cells} == {
-                t: sorted(map(str, r)) for t, r in cells.items()
-            }
+            assert {t: sorted(map(str, run(t))) for t in cells} == {t: sorted(map(str, r)) for t, r in cells.items()}
             continue
         parts = here[unit]
         needed = due(plan, rule, moved) * CAPACITY / rule.capacity[0]
@@ -140,9 +137,7 @@ def moves_here(plan: Query, run: Any) -> list[list[Column]]:
     return found
 
 
-@given(
-    relation_cases(), st.sampled_from(RULES), st.sampled_from([Fraction(1, 100), Fraction(1), Fraction(50)])
-)
+@given(relation_cases(), st.sampled_from(RULES), st.sampled_from([Fraction(1, 100), Fraction(1), Fraction(50)]))
 @settings(max_examples=30, derandomize=True, deadline=None)
 def test_everybody_in_a_question_pays_for_what_the_integers_move_by(
     case: RelationCase, rule: str, epsilon: Fraction
@@ -214,9 +209,7 @@ ROWS: tuple[Row, ...] = (
 )
 
 
-def paid(
-    sql: str, rule: str = "basic", *, budget: Budget | None = None, **asked: Any
-) -> dict[Value, tuple[int, ...]]:
+def paid(sql: str, rule: str = "basic", *, budget: Budget | None = None, **asked: Any) -> dict[Value, tuple[int, ...]]:
     plan = make_query(sql, [TABLE], **{"population": "p", "version": None, "epsilon": 1, **asked})
     return charged(toll(plan, open_filter(rule, budget or Budget(2, "1e-6"))), filled().run)
 
@@ -300,10 +293,7 @@ def test_totals_that_are_measured_as_well_are_charged_by_the_sums_of_parts() -> 
     rule = open_filter("basic", Budget(2))
     found = charged(toll(plan, rule), filled().run)
     scales = [plan.allocation.noises[0].scale, plan.allocation.levels[0].noises[0].scale]  # type: ignore[attr-defined]  # Laplace
-    assert found[1] == (
-        min(parts(sum(2 / b for b in scales), Fraction(2)), parts(Fraction(1), Fraction(2))),
-        0,
-    )
+    assert found[1] == (min(parts(sum(2 / b for b in scales), Fraction(2)), parts(Fraction(1), Fraction(2))), 0)
     assert found[2] == (parts(sum(1 / b for b in scales), Fraction(2)), 0)
 
 
@@ -360,9 +350,7 @@ def test_rows_that_are_units_are_refused() -> None:
     ],
 )
 def test_a_toll_that_errs_is_seen(old: str, new: str) -> None:
-    plan = make_query(
-        "SELECT region, SUM(x) FROM t GROUP BY region", [TABLE], population="p", version=None, epsilon=1
-    )
+    plan = make_query("SELECT region, SUM(x) FROM t GROUP BY region", [TABLE], population="p", version=None, epsilon=1)
     rule = open_filter("basic", Budget(2))
     good, engine = toll(plan, rule), filled()
     bad = replace(good, statements=tuple(replace(s, sql=s.sql.replace(old, new)) for s in good.statements))

@@ -16,17 +16,7 @@ from tests.reference.distinct import distinct_cells
 from tests.reference.expression import And, Call, Column, Compare, Literal
 from tests.reference.measures import Count, CountOf, Sum
 from tests.reference.question import Question
-from tests.reference.relation import (
-    UNIT,
-    Base,
-    Database,
-    Join,
-    JoinKind,
-    Project,
-    Windowed,
-    columns,
-    unit_rows,
-)
+from tests.reference.relation import UNIT, Base, Database, Join, JoinKind, Project, Windowed, columns, unit_rows
 from tests.reference.relation import Relation as Rows
 from tests.reference.relation_nested import Beside, Matched, Nested
 from tests.reference.relation_parts import Aggregate, Window
@@ -118,9 +108,7 @@ def asked(how: JoinKind) -> RelationCase:
         (JoinKind.ANTI, (0, 0)),
     ],
 )
-def test_rows_of_two_people_count_for_both_and_rows_of_nobody_for_nobody(
-    how: JoinKind, cell: tuple[int, int]
-) -> None:
+def test_rows_of_two_people_count_for_both_and_rows_of_nobody_for_nobody(how: JoinKind, cell: tuple[int, int]) -> None:
     found, expected = both(ENGINE, asked(how), Relation.ADD_REMOVE)
     assert found == expected == {(): cell}
 
@@ -215,12 +203,8 @@ WORLD = DIRTY.plus(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"), [(n, o, w) for n, (_, those) in NEW.items() for o, w in those]
-)
-def test_the_referee_would_notice_another_text_of_a_subquery_a_set_or_a_frame(
-    name: str, old: str, new: str
-) -> None:
+@pytest.mark.parametrize(("name", "old", "new"), [(n, o, w) for n, (_, those) in NEW.items() for o, w in those])
+def test_the_referee_would_notice_another_text_of_a_subquery_a_set_or_a_frame(name: str, old: str, new: str) -> None:
     case = of_new(name)
     plan = relation_plan(case)
     assert old in plan.sql

@@ -12,9 +12,7 @@ import discreet as dp
 from discreet.engine.cells import exact_cells
 from tests.query.relations import answered, data, database, exact, narrow, planned, read, tables
 
-OVER_REGIONS = (
-    "SELECT region, COUNT(*) AS n FROM customers c JOIN regions r ON c.city = r.city GROUP BY region"
-)
+OVER_REGIONS = "SELECT region, COUNT(*) AS n FROM customers c JOIN regions r ON c.city = r.city GROUP BY region"
 
 
 def identity_over(digest: str | None) -> str:
@@ -29,9 +27,7 @@ def test_with_other_rows_in_a_public_table_it_is_another_question() -> None:
 
 def test_the_rows_of_a_public_table_that_is_not_read_are_nothing_to_a_question() -> None:
     sql = "SELECT COUNT(*) AS n FROM customers c JOIN orders o ON c.id = o.customer"
-    first, second = (
-        planned(sql, narrow(tables(3, 10), "regions", digest=digest)).identity for digest in ("a", "b")
-    )
+    first, second = (planned(sql, narrow(tables(3, 10), "regions", digest=digest)).identity for digest in ("a", "b"))
     assert first == second
 
 
@@ -74,8 +70,7 @@ WINDOWS = [
 def test_a_window_may_look_at_a_constant(window: str) -> None:
     for seed in range(2):
         assert_as_the_database(
-            f"SELECT SUM(least(100, greatest(-100, v))) AS a FROM (SELECT customer, {window} AS v FROM orders) x",
-            seed,
+            f"SELECT SUM(least(100, greatest(-100, v))) AS a FROM (SELECT customer, {window} AS v FROM orders) x", seed
         )
 
 
@@ -105,10 +100,7 @@ def as_numbers(found: dict[tuple[Any, ...], list[float]]) -> dict[tuple[Any, ...
 
 @pytest.mark.parametrize(
     ("before", "one", "other"),
-    [
-        pytest.param("7", 7, 8, id="whole numbers after text"),
-        pytest.param(7, "7", "07", id="text after whole numbers"),
-    ],
+    [pytest.param("7", 7, 8, id="whole numbers after text"), pytest.param(7, "7", "07", id="text after whole numbers")],
 )
 def test_two_ids_never_become_one_in_the_type_that_was_pinned(
     before: object, one: object, other: object, tmp_path: Path
@@ -125,9 +117,7 @@ def test_two_ids_never_become_one_in_the_type_that_was_pinned(
         ) as session:
             query = session.plan("SELECT g, COUNT(*) AS n FROM people GROUP BY g", epsilon=1).query
             desk = session._desk
-            found = exact_cells(
-                query, lambda sql: desk.backend.rows(sql, desk._parameters(query.is_keyed(sql)))
-            )
+            found = exact_cells(query, lambda sql: desk.backend.rows(sql, desk._parameters(query.is_keyed(sql))))
             return [n for (n,) in found.values()]
 
     assert cells([(before, "a")]) == [1, 0]

@@ -44,15 +44,11 @@ ROWS: tuple[Row, ...] = (
 MEASURES = "COUNT(*), COUNT(x), SUM(x), AVG(x), SUM(v), AVG(v)"
 
 
-def planned(
-    keys: str | None, unit: PrivacyUnit, relation: Relation, *, private: bool = False, **asked: Any
-) -> Query:
+def planned(keys: str | None, unit: PrivacyUnit, relation: Relation, *, private: bool = False, **asked: Any) -> Query:
     facts = {n: f for n, f in FACTS.items() if not private or n != "region"}
     t = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, facts, unit, relation)
     counted = "" if unit.is_row else f", COUNT(DISTINCT {unit.column})"
-    text = (
-        f"SELECT {keys + ', ' if keys else ''}{MEASURES}{counted} FROM t{f' GROUP BY {keys}' if keys else ''}"
-    )
+    text = f"SELECT {keys + ', ' if keys else ''}{MEASURES}{counted} FROM t{f' GROUP BY {keys}' if keys else ''}"
     options = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6", **asked}
     return make_query(text, [t], **options)
 
@@ -78,9 +74,7 @@ def observed(
 
     cells = {t: run(t) for t in world.tables(relation)}
     width = len(plan.sensitivities) + (plan.allocation.threshold is not None)
-    return norms(
-        (difference(c, cells[n]) for t, c in cells.items() for n in world.neighbours(t, relation)), width
-    )
+    return norms((difference(c, cells[n]) for t, c in cells.items() for n in world.neighbours(t, relation)), width)
 
 
 def as_tuple(s: Sensitivity) -> tuple[int, int, int, int]:
@@ -141,9 +135,7 @@ def test_no_unit_moves_the_engines_answer_further_than_planned_and_some_unit_mov
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("private", [False, True])
-def test_when_every_hash_collides_the_keys_alone_bound_a_units_groups(
-    private: bool, relation: Relation
-) -> None:
+def test_when_every_hash_collides_the_keys_alone_bound_a_units_groups(private: bool, relation: Relation) -> None:
     for unit, world in ((ONE, SHORT), (TWO, LONG), (ONE, COUPLE)):
         plan = colliding(planned("region", unit, relation, private=private))
         found = observed(plan, world, relation)
@@ -162,9 +154,7 @@ def test_people_who_are_there_together_move_nothing_further(relation: Relation) 
 RANK = "QUALIFY row_number() OVER (PARTITION BY u ORDER BY hash(u, g0, $secret), g0) <= 1"
 BROKEN = [
     pytest.param(RANK, "", SHORT, id="no ranking"),
-    pytest.param(
-        RANK, "QUALIFY rank() OVER (PARTITION BY u ORDER BY 0 * hash(u, g0, $secret)) <= 1", SHORT, id="ties"
-    ),
+    pytest.param(RANK, "QUALIFY rank() OVER (PARTITION BY u ORDER BY 0 * hash(u, g0, $secret)) <= 1", SHORT, id="ties"),
     pytest.param("least(n, 2)", "n", LONG, id="no cap on rows"),
     pytest.param("-4), 6)", "-4), 60)", LONG, id="a wider bound"),
     pytest.param('s."uid" AS u', "1 AS u", COUPLE, id="everybody is one"),
@@ -201,9 +191,7 @@ def test_a_broken_cut_of_rows_is_seen(old: str, new: str) -> None:
 
 @given(st.data(), queries(max_size=6), st.sampled_from(list(Relation)))
 @settings(max_examples=60, derandomize=True)
-def test_random_neighbours_move_no_question_further_than_planned(
-    data: Any, case: Case, relation: Relation
-) -> None:
+def test_random_neighbours_move_no_question_further_than_planned(data: Any, case: Case, relation: Relation) -> None:
     assert_bounded(data, case, relation)
 
 
@@ -246,9 +234,7 @@ def releases(plan: Query, rows: list[Row], draws: int) -> list[NoisyTable]:
     return [measure(plan, lambda _: kept, rng) for _ in range(draws)]
 
 
-def leaks(
-    plan: Query, x: list[Row], y: list[Row], event: Callable[[NoisyTable], bool], draws: int = DRAWS
-) -> bool:
+def leaks(plan: Query, x: list[Row], y: list[Row], event: Callable[[NoisyTable], bool], draws: int = DRAWS) -> bool:
     """Whether the event is surely likelier on x than (ε, δ) allows, given how often it happens on y."""
     p, q = (sum(map(event, releases(plan, rows, draws))) for rows in (x, y))
     epsilon, delta = plan.allocation.guarantee.epsilon, plan.allocation.guarantee.delta
@@ -290,9 +276,7 @@ def small(text: str, relation: Relation, **asked: Any) -> Query:
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-def test_releases_of_neighbours_are_as_alike_as_promised_and_those_of_a_broken_twin_are_not(
-    relation: Relation,
-) -> None:
+def test_releases_of_neighbours_are_as_alike_as_promised_and_those_of_a_broken_twin_are_not(relation: Relation) -> None:
     grouped = "SELECT region, COUNT(*), SUM(x) FROM t GROUP BY region"
     plan = small(grouped if relation is Relation.ADD_REMOVE else "SELECT SUM(x) FROM t", relation, epsilon=2)
     with_her = [*OTHERS, *SOMEBODY]
@@ -303,9 +287,7 @@ def test_releases_of_neighbours_are_as_alike_as_promised_and_those_of_a_broken_t
 
 
 def test_gaussian_releases_are_as_alike_as_promised_and_those_of_a_broken_twin_are_not() -> None:
-    plan = small(
-        "SELECT COUNT(*), SUM(x) FROM t", Relation.ADD_REMOVE, epsilon=2, delta="1/1000", noise="gaussian"
-    )
+    plan = small("SELECT COUNT(*), SUM(x) FROM t", Relation.ADD_REMOVE, epsilon=2, delta="1/1000", noise="gaussian")
     (there,) = ENGINE.cells(plan, [*OTHERS, *SOMEBODY], SCHEMA).values()
     (absent,) = ENGINE.cells(plan, OTHERS, SCHEMA).values()
     twin = short(plan, 3)

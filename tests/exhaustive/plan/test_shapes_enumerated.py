@@ -50,11 +50,7 @@ MINE: Mapping[tuple[str, ...], Mapping[str, tuple[Row, ...]]] = {
     ("people", "zones"): ALONE,
     ("orders",): ALONE,
     ("orders", "items"): {"orders": ((ME, 1, 5), (ME, 2, 5)), "items": ((1, 1, 5), (1, 1, -3))},
-    ("orders", "items", "parts"): {
-        "orders": ((ME, 1, 5),),
-        "items": ((1, 1, 5),),
-        "parts": ((1, 5), (1, -3)),
-    },
+    ("orders", "items", "parts"): {"orders": ((ME, 1, 5),), "items": ((1, 1, 5),), "parts": ((1, 5), (1, -3))},
 }
 """The rows that the unit may have, each several times, by the tables that are read."""
 
@@ -71,9 +67,7 @@ def owners(world: World, table: str, row: Row) -> set[Any]:
 
 def without(world: World, unit: int) -> World:
     """The same without what belongs to that unit alone."""
-    return {
-        t: tuple(r for r in rows if t in PUBLIC or owners(world, t, r) != {unit}) for t, rows in world.items()
-    }
+    return {t: tuple(r for r in rows if t in PUBLIC or owners(world, t, r) != {unit}) for t, rows in world.items()}
 
 
 def frozen(world: World, reads: Sequence[str]) -> Frozen:
@@ -122,9 +116,7 @@ class Engine:
             self.filled[name] = rows
             self.connection.execute(f'TRUNCATE "{name}"')
             if rows:
-                values = ", ".join(
-                    f"({', '.join('NULL' if c is None else repr(c) for c in r)})" for r in rows
-                )
+                values = ", ".join(f"({', '.join('NULL' if c is None else repr(c) for c in r)})" for r in rows)
                 self.connection.execute(f'INSERT INTO "{name}" VALUES {values}')
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
@@ -137,9 +129,7 @@ ENGINE = Engine()
 
 def planned(sql: str, relation: Relation, max_groups: int = 1) -> Query:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6"}
-    return make_query(
-        sql, schemas(relation, max_groups), rules=[rule for rule in RULES if rule.in_stages], **options
-    )
+    return make_query(sql, schemas(relation, max_groups), rules=[rule for rule in RULES if rule.in_stages], **options)
 
 
 def cells_of(plan: Query, given: Iterable[Frozen]) -> dict[Frozen, Cells]:
@@ -222,10 +212,7 @@ AGGREGATES = {
     "moments": (f"SELECT VAR_POP(amount), CORR(amount, age) {JOINED}", False),
     "slopes": (f"SELECT REGR_SLOPE(amount, age) {JOINED}", False),
     "different values": (f"SELECT COUNT(DISTINCT amount) {JOINED}", True),
-    "totals": (
-        "SELECT zone, COUNT(*) FROM people p JOIN zones z ON p.city = z.city GROUP BY ROLLUP (zone)",
-        False,
-    ),
+    "totals": ("SELECT zone, COUNT(*) FROM people p JOIN zones z ON p.city = z.city GROUP BY ROLLUP (zone)", False),
 }
 """Every aggregate whose integers are cells; whether neighbours of a small world move them as far as is planned for."""
 
@@ -233,9 +220,7 @@ AGGREGATES = {
 SLOW = ("moments", "slopes")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in AGGREGATES]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in AGGREGATES])
 def test_no_unit_moves_an_aggregate_over_a_join_further_than_planned(name: str) -> None:
     sql, tight = AGGREGATES[name]
     reads = ("people", "zones") if "zones" in sql else ("people", "orders")

@@ -130,9 +130,7 @@ def test_one_unit_moves_all_statements_of_a_question_together_by_no_more_than_is
             assert isinstance(noise, DiscreteLaplaceNoise)
             paid += sum(column) / noise.scale
         levels = iter(columns[own:])
-        for place, (law, looked) in enumerate(
-            zip(plan.allocation.spreads, plan.question.spreads, strict=True)
-        ):
+        for place, (law, looked) in enumerate(zip(plan.allocation.spreads, plan.question.spreads, strict=True)):
             nodes = [next(levels) for _ in range(looked.spread.depth)]
             if isinstance(law, ExponentialQuantile):
                 seen["chosen"] += 1
@@ -195,9 +193,7 @@ def test_a_superscript_is_no_number_of_groups() -> None:
 def test_a_cap_in_the_question_is_not_ignored_when_caps_are_chosen_from_the_data() -> None:
     frame = pd.DataFrame({"u": [1, 1, 2], "g": ["p", "q", "p"]})
     unit = dp.PrivacyUnit("u", max_groups=2, max_rows=2)
-    with dp.connect(
-        frame, unit=unit, budget=dp.Budget(epsilon=5), population="p", ledger=":memory:"
-    ) as session:
+    with dp.connect(frame, unit=unit, budget=dp.Budget(epsilon=5), population="p", ledger=":memory:") as session:
         asked = in_clause("epsilon = 1, max_groups_contributed = 1").replace("FROM t", "FROM data")
         with pytest.raises(InvalidParameter, match="say one of the two"):
             session.sql(asked, bounds="auto")

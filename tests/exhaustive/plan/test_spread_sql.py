@@ -36,9 +36,7 @@ TWO = PrivacyUnit("uid", max_groups=2, max_rows=1)
 ROW = PrivacyUnit.row()
 
 
-def planned(
-    text: str, unit: PrivacyUnit, relation: Relation, *, private: bool = False, **asked: Any
-) -> Query:
+def planned(text: str, unit: PrivacyUnit, relation: Relation, *, private: bool = False, **asked: Any) -> Query:
     facts = {n: f for n, f in FACTS.items() if not private or n != "region"}
     t = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, facts, unit, relation)
     options = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6" if private else 0, **asked}
@@ -87,9 +85,7 @@ def test_a_spread_of_reals_has_each_value_in_the_part_that_holds_it() -> None:
     rows: list[Row] = [{"uid": 0, "region": "a", "x": 0, "v": v} for v in values]
     found = leaves(plan, rows)[()]
     kept = [min(max(v, 0.0), 8.0) for v in values[:7] if v is not None]
-    expected = Counter(
-        int(round(v / float(spread.value.step)) - spread.value.low) // spread.width for v in kept
-    )
+    expected = Counter(int(round(v / float(spread.value.step)) - spread.value.low) // spread.width for v in kept)
     assert found == expected
     for v in kept:
         leaf = round(v / float(spread.value.step)) // spread.width
@@ -272,9 +268,7 @@ def test_a_leaf_is_read_only_as_a_kind_that_holds_it() -> None:
                 derive_spread(changed, source)
 
 
-@pytest.mark.parametrize(
-    ("plan", "old", "new"), [pytest.param(p, o, n, id=what) for p, what, o, n in MUTANTS]
-)
+@pytest.mark.parametrize(("plan", "old", "new"), [pytest.param(p, o, n, id=what) for p, what, o, n in MUTANTS])
 def test_no_changed_text_is_accepted(plan: Query, old: str, new: str) -> None:
     ((moves, text),) = plan.spreads
     assert old in text

@@ -81,11 +81,7 @@ def counted(plan: Query, place: int) -> dict[Any, dict[int, int]]:
     return {key: plain(e) for key, e in exact_leaves(plan, place, ENGINE.run).items()}
 
 
-UNITS = [
-    PrivacyUnit("uid", max_groups=1, max_rows=2),
-    PrivacyUnit("uid", max_groups=2, max_rows=3),
-    PrivacyUnit.row(),
-]
+UNITS = [PrivacyUnit("uid", max_groups=1, max_rows=2), PrivacyUnit("uid", max_groups=2, max_rows=3), PrivacyUnit.row()]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)

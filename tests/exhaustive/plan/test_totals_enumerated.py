@@ -57,9 +57,7 @@ def answers(plan: Query) -> list[list[list[list[int]]]]:
     return found
 
 
-def lost(
-    one: list[list[list[int]]], other: list[list[list[int]]], noises: list[tuple[Additive, ...]]
-) -> Fraction:
+def lost(one: list[list[list[int]]], other: list[list[list[int]]], noises: list[tuple[Additive, ...]]) -> Fraction:
     """Σ ‖move‖₁ / scale, or Σ ‖move‖² / σ², over all levels and columns."""
     total = Fraction(0)
     for mine, theirs, laws in zip(one, other, noises, strict=True):
@@ -75,9 +73,7 @@ def lost(
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("way", WAYS)
-def test_no_two_neighbours_lose_more_than_all_levels_were_planned_for(
-    way: str, noise: str, relation: Relation
-) -> None:
+def test_no_two_neighbours_lose_more_than_all_levels_were_planned_for(way: str, noise: str, relation: Relation) -> None:
     """Nor much less: some lose all of it, but where the worst of levels and columns are not the same neighbours (under
     replacement, and with Gaussian noise in a CUBE). With half the noise on totals, the broken twin, they lose more.
     """

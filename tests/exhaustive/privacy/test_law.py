@@ -10,16 +10,7 @@ import pytest
 
 from discreet.accounting.engines.sampled_gaussian import SampledGaussianLaw
 from discreet.accounting.engines.sampled_loss import difference, half_erfc
-from discreet.privacy.law import (
-    AtomsLaw,
-    Complex,
-    GaussianLaw,
-    LaplaceLaw,
-    Law,
-    SumLaw,
-    TimesLaw,
-    TwoPointLaw,
-)
+from discreet.privacy.law import AtomsLaw, Complex, GaussianLaw, LaplaceLaw, Law, SumLaw, TimesLaw, TwoPointLaw
 
 
 def test_a_line_holds_the_numbers_of_each_of_its_points() -> None:
@@ -149,11 +140,7 @@ def test_a_mirrored_law_is_that_of_the_negative_loss_under_the_other_side(sigma:
 
 
 def test_the_parts_of_a_sum_add_up_to_it() -> None:
-    laws = (
-        SampledGaussianLaw(0.8, 1e-3, 5, True),
-        GaussianLaw(1e-3),
-        SampledGaussianLaw(2.0, 1e-2, 40, True),
-    )
+    laws = (SampledGaussianLaw(0.8, 1e-3, 5, True), GaussianLaw(1e-3), SampledGaussianLaw(2.0, 1e-2, 40, True))
     whole, levels = SumLaw(laws), (0.02, 0.1)
     parts = (whole.under(levels[0]), *whole.over(*levels), *whole.over(levels[1], math.inf))
     assert len(parts) == 5
@@ -230,13 +217,10 @@ def test_many_laws_of_atoms_together_are_their_sum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sigma", "rate", "c", "y"),
-    [(0.8, 1e-3, 2.0, 30.0), (3.0, 0.3, 1.0, 20.0), (0.3, 0.999, 3.0, 9.0)],
+    ("sigma", "rate", "c", "y"), [(0.8, 1e-3, 2.0, 30.0), (3.0, 0.3, 1.0, 20.0), (0.3, 0.999, 3.0, 9.0)]
 )
 @pytest.mark.parametrize("removes", [True, False])
-def test_nothing_above_a_height_exceeds_its_bound(
-    sigma: float, rate: float, c: float, y: float, removes: bool
-) -> None:
+def test_nothing_above_a_height_exceeds_its_bound(sigma: float, rate: float, c: float, y: float, removes: bool) -> None:
     law = SampledGaussianLaw(sigma, rate, 1, removes)
 
     def size(z: complex) -> float:
@@ -249,9 +233,7 @@ def test_nothing_above_a_height_exceeds_its_bound(
 
 
 @pytest.mark.parametrize(("c", "y", "level"), [(3.0, 10.0, 0.3), (0.5, 60.0, 0.05)])
-def test_nothing_above_a_height_exceeds_its_bound_where_no_use_has_a_mark(
-    c: float, y: float, level: float
-) -> None:
+def test_nothing_above_a_height_exceeds_its_bound_where_no_use_has_a_mark(c: float, y: float, level: float) -> None:
     calm = SampledGaussianLaw(0.9, 0.01, 1, True).under(level)
     with mp.workdps(20):
         sizes = [mp.log(abs(_mean(0.9, 0.01, complex(c, v), level))) for v in (0, y, 1.3 * y)]
@@ -277,9 +259,7 @@ def test_many_uses_leave_the_digits_of_what_lies_between_two_levels() -> None:
     p, q, off = part.masses()
     with mp.workdps(30):
         for z, found in ((0, p), (-1, q)):
-            truth = (
-                _mean(sigma, rate, complex(z), high) ** steps - _mean(sigma, rate, complex(z), low) ** steps
-            )
+            truth = _mean(sigma, rate, complex(z), high) ** steps - _mean(sigma, rate, complex(z), low) ** steps
             assert abs(found / truth - 1) <= off
             assert not abs(found * (1 + 1e-10) / truth - 1) <= off
     assert off < 1e-11
@@ -302,9 +282,7 @@ def test_many_losses_that_come_once_are_the_sum_of_each(size: int) -> None:
 
 
 @pytest.mark.parametrize(("size", "least", "most"), [(128, 0.01, 0.09), (301, 0.01, 0.9), (1100, 0.02, 0.05)])
-def test_along_a_line_many_losses_that_come_once_are_the_sum_of_each(
-    size: int, least: float, most: float
-) -> None:
+def test_along_a_line_many_losses_that_come_once_are_the_sum_of_each(size: int, least: float, most: float) -> None:
     loss = np.sort(np.random.default_rng(size).uniform(least, most, size))
     c, step, count = 0.7, 1.3, 40
     for law in (LaplaceLaw(loss, np.ones(size)), TwoPointLaw(loss, np.ones(size))):
@@ -339,11 +317,7 @@ def _of_one(law: LaplaceLaw | TwoPointLaw, x: mp.mpf, z: mp.mpc) -> mp.mpc:
     """E[e^(zL)] of one use: by its two losses, or by those at both ends and between."""
     if isinstance(law, TwoPointLaw):
         return (mp.exp((1 + z) * x) + mp.exp(-z * x)) / (1 + mp.exp(x))
-    return (
-        mp.exp(z * x) / 2
-        + mp.exp(-(1 + z) * x) / 2
-        + (mp.exp(z * x) - mp.exp(-(1 + z) * x)) / (2 * (1 + 2 * z))
-    )
+    return mp.exp(z * x) / 2 + mp.exp(-(1 + z) * x) / 2 + (mp.exp(z * x) - mp.exp(-(1 + z) * x)) / (2 * (1 + 2 * z))
 
 
 @pytest.mark.parametrize(("sigma", "rate", "c"), [(1.0, 0.01, 5.0), (5.0, 0.01, 40.0), (0.6, 1e-3, 0.8)])
@@ -351,8 +325,6 @@ def test_a_rough_height_is_near_the_exact_one(sigma: float, rate: float, c: floa
     whole = SampledGaussianLaw(sigma, rate, 900, True)
     heights = np.geomspace(0.3, 20, 6)
     for law in (whole, SampledGaussianLaw(sigma, rate, 900, False), whole.under(0.5)):
-        value = np.array(
-            [law.line(c, y, 2)[0][1].real - law.line(c, y, 2)[0][0].real for y in heights.tolist()]
-        )
+        value = np.array([law.line(c, y, 2)[0][1].real - law.line(c, y, 2)[0][0].real for y in heights.tolist()])
         known = value > -40
         assert np.all(np.abs(law.falls(c, heights) - value)[known] < 0.02 + 0.03 * np.abs(value[known]))

@@ -130,9 +130,7 @@ def _spans(question: Question, m: int) -> list[tuple[int, int]]:
                 c: Any = getattr(measure, "middle", None)
                 low, high = measure.steps
                 spans += (
-                    [(m * min(low, 0), m * max(high, 0))]
-                    if c is None
-                    else [(m * (low - c), m * (high - c)), (0, m)]
+                    [(m * min(low, 0), m * max(high, 0))] if c is None else [(m * (low - c), m * (high - c)), (0, m)]
                 )
             case _:
                 spans += [(0, m)]

@@ -11,18 +11,7 @@ from hypothesis import strategies as st
 
 from discreet.privacy.unit import Relation as Neighbours
 from tests.reference.expression import Or
-from tests.reference.relation import (
-    Base,
-    Database,
-    Filter,
-    Group,
-    Join,
-    JoinKind,
-    Project,
-    Relation,
-    Union,
-    Windowed,
-)
+from tests.reference.relation import Base, Database, Filter, Group, Join, JoinKind, Project, Relation, Union, Windowed
 from tests.reference.relation_nested import Beside, Matched, Nested
 from tests.strategies.database import databases, neighbours
 from tests.strategies.relation import RelationCase, relation_cases
@@ -64,9 +53,7 @@ def matched(case: RelationCase) -> list[tuple[bool, bool]]:
 
 def nested(case: RelationCase) -> list[tuple[str, bool]]:
     """The subqueries in place of values: what they are, and whether they ask a public table."""
-    return [
-        (_what(s), not s.of.owned) for n in nodes(case.relation) if isinstance(n, Beside) for _, s in n.nested
-    ]
+    return [(_what(s), not s.of.owned) for n in nodes(case.relation) if isinstance(n, Beside) for _, s in n.nested]
 
 
 def _what(s: Nested) -> str:
@@ -101,9 +88,7 @@ WANTED: dict[str, Callable[[RelationCase], bool]] = {
         for p in (True, False)
         if (w, p) != ("IN its own list", True)
     },
-    "a subquery under OR": lambda c: any(
-        isinstance(n, Beside) and isinstance(n.where, Or) for n in nodes(c.relation)
-    ),
+    "a subquery under OR": lambda c: any(isinstance(n, Beside) and isinstance(n.where, Or) for n in nodes(c.relation)),
     "HAVING": lambda c: any(isinstance(n, Group) and n.having is not None for n in nodes(c.relation)),
     "DISTINCT": lambda c: any(isinstance(n, Project) and n.distinct for n in nodes(c.relation)),
     "UNION ALL": lambda c: any(isinstance(n, Union) and not n.distinct for n in nodes(c.relation)),
@@ -114,9 +99,7 @@ WANTED: dict[str, Callable[[RelationCase], bool]] = {
     "a row of two people": lambda c: 2 in owners(c),
     "a row of nobody": lambda c: 0 in owners(c),
     "an order that names its person": lambda c: c.database.table("orders").unit is not None,
-    "NaN": lambda c: any(
-        isinstance(r["price"], float) and math.isnan(r["price"]) for r in c.database.rows["items"]
-    ),
+    "NaN": lambda c: any(isinstance(r["price"], float) and math.isnan(r["price"]) for r in c.database.rows["items"]),
     "declared keys": lambda c: c.question.declared_keys is not None,
     "private keys": lambda c: c.question.groups is None,
 }
@@ -143,9 +126,7 @@ def test_cases_reach_everything() -> None:
 
 @given(st.data(), databases(), st.sampled_from(list(Neighbours)))
 @settings(max_examples=60, derandomize=True, deadline=None)
-def test_neighbours_differ_in_the_rows_of_one_unit(
-    data: st.DataObject, first: Database, relation: Neighbours
-) -> None:
+def test_neighbours_differ_in_the_rows_of_one_unit(data: st.DataObject, first: Database, relation: Neighbours) -> None:
     before, after = data.draw(neighbours(first, relation))
     assert before == first
     changed = {
@@ -155,9 +136,7 @@ def test_neighbours_differ_in_the_rows_of_one_unit(
         if not t.public and of(before, t.name, unit) != of(after, t.name, unit)
     }
     assert before.rows["regions"] == after.rows["regions"]
-    assert len(changed) <= (
-        1 if relation is Neighbours.ADD_REMOVE else 2
-    )  # another person may come for who left
+    assert len(changed) <= (1 if relation is Neighbours.ADD_REMOVE else 2)  # another person may come for who left
 
 
 def of(database: Database, table: str, unit: object) -> list[str]:

@@ -45,9 +45,7 @@ def planned(relation: Relation, k: int, G: int | None, A: int, B: int) -> Sensit
     )
 
 
-def question(
-    measures: tuple[Measure, ...], regions: int, k: int, m: int, *, private: bool = False
-) -> Question:
+def question(measures: tuple[Measure, ...], regions: int, k: int, m: int, *, private: bool = False) -> Question:
     declared = None if private else combinations(REGIONS[:regions])
     return Question(measures, (REGION,), declared, None, UID, max_groups=k, max_rows=m)
 
@@ -103,18 +101,7 @@ def test_cells_are_sums_over_units_so_the_fast_way_is_the_slow_way(relation: Rel
         assert slow == observed_sensitivity_by_unit(q, w, relation, scrambled)
 
 
-SHAPES = [
-    (1, 1, 1),
-    (1, 2, 2),
-    (2, 1, 1),
-    (2, 1, 2),
-    (2, 2, 1),
-    (3, 1, 1),
-    (3, 2, 1),
-    (3, 3, 1),
-    (4, 2, 1),
-    (4, 3, 1),
-]
+SHAPES = [(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 1, 2), (2, 2, 1), (3, 1, 1), (3, 2, 1), (3, 3, 1), (4, 2, 1), (4, 3, 1)]
 
 
 @pytest.mark.parametrize(("G", "k", "m"), SHAPES)
@@ -145,13 +132,7 @@ def test_the_table_is_attained_when_groups_come_from_the_data(k: int, relation: 
 def test_rows_outside_the_declared_keys_and_errors_never_move_more(relation: Relation) -> None:
     where = Compare("<", Arithmetic("%", X, Literal(4)), Literal(3))
     q = Question(
-        (Count(), total(-2, 3), mean(-2, 3)),
-        (REGION,),
-        combinations("ab"),
-        where,
-        UID,
-        max_groups=1,
-        max_rows=2,
+        (Count(), total(-2, 3), mean(-2, 3)), (REGION,), combinations("ab"), where, UID, max_groups=1, max_rows=2
     )
     rows = visits(("a", 2**63 - 1), ("a", -(2**63)), ("b", 6), ("b", None), ("z", 1), (None, 1))
     w = World(rows, (None, 1, 2), 3, "uid")
@@ -180,10 +161,7 @@ def test_where_every_row_counts_replacing_one_moves_less_than_the_table_says() -
     q = Question((Count(), total(1, 3)))
     w = World(visits(("a", -9), ("a", 9)), (1, 2))
     assert observed_sensitivity(q, w, REPLACE, scrambled) == (Sensitivity(0, 0), Sensitivity(1, 2))
-    assert (planned(REPLACE, 1, 1, 0, 1), planned(REPLACE, 1, 1, 0, 3)) == (
-        Sensitivity(1, 1),
-        Sensitivity(1, 3),
-    )
+    assert (planned(REPLACE, 1, 1, 0, 1), planned(REPLACE, 1, 1, 0, 3)) == (Sensitivity(1, 1), Sensitivity(1, 3))
 
 
 def test_a_claim_that_is_too_small_is_seen() -> None:

@@ -276,9 +276,7 @@ def scaled(factor: Fraction) -> Change:
 
 
 def less(place: int) -> Change:
-    return put(
-        "sides", place, "cost", "epsilon", to=lambda v: fraction_text(Fraction(v) * Fraction(999, 1000))
-    )
+    return put("sides", place, "cost", "epsilon", to=lambda v: fraction_text(Fraction(v) * Fraction(999, 1000)))
 
 
 def fewer(place: int, by: int = 1) -> Change:
@@ -389,9 +387,7 @@ def test_a_claim_with_something_wrong_breaks_its_step(what: str, change: Change,
 def test_a_claim_that_one_population_pays_for_is_none_of_two() -> None:
     document = honest("groups")[0]
     with visits() as session:
-        alone = plain(
-            session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1).certificate()
-        )
+        alone = plain(session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1).certificate())
     assert check(alone).ok
     for wrong in (
         {**document, "claim": alone["claim"]},

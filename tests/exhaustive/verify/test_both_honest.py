@@ -120,10 +120,7 @@ def test_a_claim_for_one_population_on_a_table_of_two_is_no_certificate() -> Non
         document = session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=1).certificate()
     rewrite(document, "schemas", lambda said: said["schema"].update(others=[["doctors", "day"]]))
     verdict = check(document)
-    assert (verdict.broken, verdict.reason) == (
-        "tables",
-        "whose the rows of a table are was fixed in another way",
-    )
+    assert (verdict.broken, verdict.reason) == ("tables", "whose the rows of a table are was fixed in another way")
 
 
 def test_a_charge_that_others_paid_as_well_is_no_charge_of_one_population() -> None:

@@ -48,10 +48,7 @@ READERS: list[tuple[str, set[str]]] = [
     (r"claim/.*/(low|high|sensitivity)(/.*)?", {"sensitivity"}),
     (r"claim/.*/threshold(/.*)?", {"bounds", "noise", "events", "sensitivity"}),
     (r"claim/.*/(columns|trees|reports)(/\*)?", {"bounds", "sensitivity", "noise", "events"}),
-    (
-        r"claim/.*/(depth|at|layers|kept|levels)(/.*)?",
-        {"noise", "events", "sensitivity", "release", "charge"},
-    ),
+    (r"claim/.*/(depth|at|layers|kept|levels)(/.*)?", {"noise", "events", "sensitivity", "release", "charge"}),
     (r"claim/.*/reports(/.*)?", {"bounds", "noise", "events"}),
     (r"claim/looks/\*/epsilon", {"sensitivity", "events"}),
 ]
@@ -63,9 +60,7 @@ NEUTRAL = {
 }
 
 
-def nodes(
-    value: Any, path: tuple[Any, ...] = (), each: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def nodes(value: Any, path: tuple[Any, ...] = (), each: tuple[str, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Every value inside a document; of alike elements of a list only the first, but in the lists of these names."""
     if path:
         yield path, value
@@ -180,17 +175,7 @@ def test_the_kinds_of_changes_are_many() -> None:
 
 @pytest.mark.parametrize(
     "nonsense",
-    [
-        None,
-        [],
-        {},
-        "",
-        5,
-        {"format": "discreet certificate, format 2"},
-        {"format": []},
-        [[]] * 3,
-        {"format": None},
-    ],
+    [None, [], {}, "", 5, {"format": "discreet certificate, format 2"}, {"format": []}, [[]] * 3, {"format": None}],
     ids=repr,
 )
 def test_what_is_no_certificate_is_said_to_be_none(nonsense: Any) -> None:

@@ -60,10 +60,7 @@ FAILING: list[tuple[str, str]] = [
     (f"TRY(abs({TINY})) * 2", "(100, 1, 1.0, 'a', NULL, NULL)"),
     ("TRY_CAST(s.i AS TINYINT) + TRY_CAST(s.j AS TINYINT)", "(100, 100, 1.0, 'a', NULL, NULL)"),
     ("-CAST(greatest(least(s.i, 0), -128) AS TINYINT)", "(-128, 1, 1.0, 'a', NULL, NULL)"),
-    (
-        "CAST(least(greatest(s.i, 0), 1000) AS SMALLINT) * CAST(1000 AS SMALLINT)",
-        "(1000, 1, 1.0, 'a', NULL, NULL)",
-    ),
+    ("CAST(least(greatest(s.i, 0), 1000) AS SMALLINT) * CAST(1000 AS SMALLINT)", "(1000, 1, 1.0, 'a', NULL, NULL)"),
     (f"{SIGN} * 100 + {SIGN} * 100", "(1, 1, -1.0, 'a', NULL, NULL)"),
     ("least(greatest(unicode(s.s), 0), 1000000) * 100000", "(1, 1, 1.0, '🎈', NULL, NULL)"),
     (f"least(greatest(s.i, 0), 4) % 1000 * CAST({1 << 62} AS BIGINT)", "(4, 1, 1.0, 'a', NULL, NULL)"),
@@ -207,9 +204,7 @@ FORGED: list[tuple[str, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("name", "what", "old", "new"), FORGED, ids=lambda v: str(v)[:30])
-def test_a_certificate_of_a_statement_that_could_fail_is_rejected(
-    name: str, what: str, old: str, new: str
-) -> None:
+def test_a_certificate_of_a_statement_that_could_fail_is_rejected(name: str, what: str, old: str, new: str) -> None:
     where = session("add-remove", False)
     document: Any = plain(ask(where, *SINGLE[name]).certificate())
     assert check(document, exported(where)).ok

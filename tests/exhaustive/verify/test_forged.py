@@ -14,17 +14,7 @@ import pytest
 from discreet.privacy.codec import fraction_text
 from discreet.verify.certificate.checker import STEPS, check
 from tests.verify.asked import SEVERAL, SINGLE, ask, exported, plain, shop, visits
-from tests.verify.forging import (
-    Change,
-    Document,
-    accounts,
-    forged,
-    measurement,
-    plan_claim,
-    relink,
-    rewrite,
-    sealed,
-)
+from tests.verify.forging import Change, Document, accounts, forged, measurement, plan_claim, relink, rewrite, sealed
 
 WANTED = {
     "two keys": (False, "add-remove"),
@@ -367,9 +357,7 @@ def test_a_claim_with_a_wrong_number_breaks_its_step(name: str, what: str, chang
     if step != "ledger":
         assert check(document).broken == step
         # the forger who does not make things fit is found no later
-        assert list(STEPS).index(found(forged(honest(name)[0], change), name) or "") <= list(STEPS).index(
-            step
-        )
+        assert list(STEPS).index(found(forged(honest(name)[0], change), name) or "") <= list(STEPS).index(step)
 
 
 # --- the ledger, the answer, and what is said in words ---
@@ -507,14 +495,7 @@ def test_no_certificate_passes_with_a_ledger_that_is_not_its_own() -> None:
     document, ledger = honest("two keys")
     for name in ("groups", "values", "a join"):
         assert check(document, honest(name)[1]).broken == "ledger"
-    for cut in (
-        ledger[:1],
-        ledger[:-1],
-        ledger[:3],
-        [*ledger[:2], *ledger[3:]],
-        [*ledger, ledger[-1]],
-        ["x"],
-    ):
+    for cut in (ledger[:1], ledger[:-1], ledger[:3], [*ledger[:2], *ledger[3:]], [*ledger, ledger[-1]], ["x"]):
         verdict = check(document, cut) if cut != ["x"] else check(document, ["x"])
         assert verdict.broken == "ledger", len(cut)
     assert check(document, ledger, head="ab" * 32).broken == "ledger"

@@ -145,9 +145,7 @@ def test_no_two_counts_of_a_report_are_of_one_number(place: str, one: str, other
     assert broken("add-remove", "a report", ("truncation", 1), text) == "bounds"
     with pytest.raises(InternalError):
         derive_reports(text, SOURCE)
-    assert derive_reports(
-        TWICE.format(place="CASE WHEN n0 > 0 THEN 1 ELSE 0 END", one="0", other="1"), SOURCE
-    ) == (2,)
+    assert derive_reports(TWICE.format(place="CASE WHEN n0 > 0 THEN 1 ELSE 0 END", one="0", other="1"), SOURCE) == (2,)
 
 
 SOURCE = PrivateRows("visits", frozenset(map(str, VISITS)), "uid")
@@ -188,9 +186,7 @@ def test_where_rows_are_units_each_is_in_one_count(lists: str, place: str, joins
     text = ROWS.format(lists=lists, place=place, joins=joins, rest=rest)
     assert broken("each row", "a report", ("truncation", 0), text) == "bounds"
     source = PrivateRows("visits", frozenset(map(str, VISITS)), None)
-    fine = ROWS.format(
-        lists=f"{KEYS}, ", place=LISTED, joins=' LEFT JOIN "key 0" k0 ON s."ward" = k0.v', rest=""
-    )
+    fine = ROWS.format(lists=f"{KEYS}, ", place=LISTED, joins=' LEFT JOIN "key 0" k0 ON s."ward" = k0.v', rest="")
     assert derive_reports(fine, source) == (2,)
     with pytest.raises(InternalError):
         derive_reports(text, source)
@@ -269,9 +265,7 @@ def test_groups_that_are_not_shown_would_tell_of_one_row() -> None:
     assert answers(sql, *[row()] * 5, row(note="rare")) == [("1",), ("5",)]
 
 
-@pytest.mark.parametrize(
-    ("name", "lists"), [("two keys", [5, 3]), ("two keys", [1, 15]), ("totals", [15, 1])]
-)
+@pytest.mark.parametrize(("name", "lists"), [("two keys", [5, 3]), ("two keys", [1, 15]), ("totals", [15, 1])])
 @pytest.mark.parametrize("kind", ["add-remove", "replace", "each row"])
 def test_each_list_of_keys_is_as_long_as_is_claimed(kind: str, name: str, lists: list[int]) -> None:
     document = forged(honest(kind, name), lambda d: measurement(d).update(lists=lists))
@@ -283,8 +277,7 @@ def test_totals_of_lists_of_other_lengths_would_cost_less_than_they_do() -> None
     """Twelve groups of a unit, in rows of twelve, are one total of one key, and twelve totals of the other."""
     truly, falsely = ([tier_of(sizes, (0,), Fraction(1))] for sizes in ([2, 12], [24, 1]))
     costs = [
-        gaussian_cost([t for t in tiers if t is not None], (0, 1), 12, replace=False)
-        for tiers in (truly, falsely)
+        gaussian_cost([t for t in tiers if t is not None], (0, 1), 12, replace=False) for tiers in (truly, falsely)
     ]
     assert costs == [144, 12]
 
@@ -311,9 +304,7 @@ def test_no_column_of_weighted_rows_has_the_name_of_the_leaf(kind: str) -> None:
     sql = measurement(honest(kind, "quartiles"))["trees"][0]["sql"]
     for name in ('"B"', "b"):
         renamed = (
-            sql.replace(" AS v0", f" AS {name}")
-            .replace("r.v0", f"r.{name}")
-            .replace("count(v0)", f"count({name})")
+            sql.replace(" AS v0", f" AS {name}").replace("r.v0", f"r.{name}").replace("count(v0)", f"count({name})")
         )
         assert broken(kind, "quartiles", ("trees", 0, "sql"), renamed) == "bounds"
 
@@ -359,9 +350,7 @@ def test_a_registry_says_nothing_that_no_statement_says(name: str) -> None:
     assert said == {"groups": 2, "of_groups": 15 if name == "two keys" else 3}
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("SELECT l.u AS u", "SELECT l.u AS u, CASE l.c1 WHEN 1 THEN 2 END AS c99")]
-)
+@pytest.mark.parametrize(("old", "new"), [("SELECT l.u AS u", "SELECT l.u AS u, CASE l.c1 WHEN 1 THEN 2 END AS c99")])
 def test_nor_is_one_in_a_nested_query(old: str, new: str) -> None:
     where = session("add-remove", True)
     document = plain(ask(where, *SEVERAL["a join"]).certificate())

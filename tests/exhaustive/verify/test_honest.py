@@ -22,10 +22,7 @@ ROWS = [name for name in SINGLE if SINGLE[name][1].get("bounds") != "auto" and n
 SELDOM = [name for i, name in enumerate(SINGLE) if i % 3]  # under the other relation, in the long run only
 ASKED = [
     *((name, "add-remove", False) for name in SINGLE),
-    *(
-        pytest.param(name, "replace", False, marks=[pytest.mark.slow] if name in SELDOM else [])
-        for name in SINGLE
-    ),
+    *(pytest.param(name, "replace", False, marks=[pytest.mark.slow] if name in SELDOM else []) for name in SINGLE),
     *((name, "each row", False) for name in ROWS),
     *((name, kind, True) for kind in ("add-remove", "replace") for name in SEVERAL),
 ]

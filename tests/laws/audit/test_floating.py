@@ -57,9 +57,7 @@ def to_one_decimal(x: float, *, n: int) -> Floats:
 
 def own_laplace(x: float, *, n: int) -> Floats:
     """Entries of a released array are independent, of the noise that one number would get (and a finer grid)."""
-    blocks = [
-        Laplace(epsilon=1, dimension=1024).release(np.full(1024, float(x))) for _ in range(-(-n // 1024))
-    ]
+    blocks = [Laplace(epsilon=1, dimension=1024).release(np.full(1024, float(x))) for _ in range(-(-n // 1024))]
     return np.asarray(np.concatenate(blocks)[:n], dtype=np.float64)
 
 
@@ -122,30 +120,15 @@ def test_entries_of_vectors_are_probed() -> None:
     [
         (own_laplace, 0.0, 1.0, 1),
         (Laplace(epsilon=1).release, 0.0, 1.0, 1),
-        (
-            Gaussian(epsilon=1, delta="1e-5").release,
-            0.0,
-            1.0,
-            dp.Budget(epsilon=1, delta="1e-5"),
-        ),
+        (Gaussian(epsilon=1, delta="1e-5").release, 0.0, 1.0, dp.Budget(epsilon=1, delta="1e-5")),
         (Gaussian(sigma=3).release, 0.0, 1.0, Gaussian(sigma=3).loss),
         (own_geometric, 0, 1, 1),
         (on_a_grid, 0.0, 1.0, 1),
         (to_one_decimal, 0.0, 1.0, 1),
     ],
-    ids=[
-        "own laplace",
-        "own laplace, singly",
-        "own gaussian",
-        "its curve",
-        "geometric",
-        "snapped",
-        "one decimal",
-    ],
+    ids=["own laplace", "own laplace, singly", "own gaussian", "its curve", "geometric", "snapped", "one decimal"],
 )
-def test_sound_mechanisms_are_not_accused(
-    mechanism: Callable[..., object], x: Any, y: Any, claimed: Any
-) -> None:
+def test_sound_mechanisms_are_not_accused(mechanism: Callable[..., object], x: Any, y: Any, claimed: Any) -> None:
     probes = named(probe_floats(mechanism, x, y, claimed=claimed, seconds=1.5))
     special = probes.pop("special inputs")
     assert probes["reachable support"].verdict == "consistent"
@@ -208,12 +191,7 @@ def test_lost_noise_is_seen() -> None:
 
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        lambda x: "text",
-        lambda x: [1.0] * int(generator().integers(1, 5)),
-        lambda x: {"a": 1},
-        lambda x: None,
-    ],
+    [lambda x: "text", lambda x: [1.0] * int(generator().integers(1, 5)), lambda x: {"a": 1}, lambda x: None],
 )
 def test_outputs_that_are_no_numbers_are_skipped(mechanism: Callable[..., object]) -> None:
     probes = probe_floats(mechanism, claimed=1, samples=200, values=())

@@ -70,9 +70,7 @@ HEADLINES = {"bits": "VIOLATED by floating-point bits", "law": "VIOLATED in law 
 def test_the_headline_says_what_refutes_the_claim(name: str, floats: Floats) -> None:
     noise, sensitivity, claim, *causes = CASES[name]
     mechanism = added(noise, 1, sensitivity)
-    audit = distinguish(
-        mechanism, 0.0, 1.0, claim, samples=40_000, error=ERROR, name="m", probes=False, floats=floats
-    )
+    audit = distinguish(mechanism, 0.0, 1.0, claim, samples=40_000, error=ERROR, name="m", probes=False, floats=floats)
     cause = causes[floats == "ignore"]
     assert (audit.violated, audit.cause, audit.floats) == (cause is not None, cause, floats)
     quiet = "CONSISTENT" if floats == "keep" else "CONSISTENT in law (floats ignored)"
@@ -85,9 +83,7 @@ def test_the_headline_says_what_refutes_the_claim(name: str, floats: Floats) -> 
     [(on_a_public_grid(1), laplace(1), "bits"), (laplace(1), laplace(0.5), "law")],
     ids=["bits of one pair", "the law of one pair, bits of all"],
 )
-def test_a_search_finds_the_pair_whatever_breaks_the_claim_elsewhere(
-    limit: Noise, beyond: Noise, cause: str
-) -> None:
+def test_a_search_finds_the_pair_whatever_breaks_the_claim_elsewhere(limit: Noise, beyond: Noise, cause: str) -> None:
     rng = np.random.default_rng(2)
 
     def mechanism(x: float, n: int) -> NDArray[np.floating[Any]]:
@@ -126,21 +122,15 @@ def test_the_two_tests_share_error_samples_and_time(monkeypatch: pytest.MonkeyPa
         made.clear()
         if search:
             inputs = [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]
-            return refute(
-                added(noise, 3), inputs, CLAIM, samples=8000, error=0.01, probes=False, floats=floats
-            )
-        return distinguish(
-            added(noise, 3), 0.0, 1.0, CLAIM, samples=8000, error=0.01, probes=False, floats=floats
-        )
+            return refute(added(noise, 3), inputs, CLAIM, samples=8000, error=0.01, probes=False, floats=floats)
+        return distinguish(added(noise, 3), 0.0, 1.0, CLAIM, samples=8000, error=0.01, probes=False, floats=floats)
 
     audit(on_a_public_grid(1), "keep")
     for bits, part in ((False, 3 / 4), (True, 1 / 4)):
         assert sum(e for b, e, _ in made if b is bits) == pytest.approx(part * 0.01)
         assert {n for b, _, n in made if b is bits} == {8000 * part}
     whole = [lambda rng, n: rng.geometric(0.5, n) - rng.geometric(0.5, n), on_a_public_grid(1)]
-    for noise, floats in zip(
-        whole, ("keep", "ignore"), strict=True
-    ):  # no real numbers, or none of their bits
+    for noise, floats in zip(whole, ("keep", "ignore"), strict=True):  # no real numbers, or none of their bits
         found = audit(noise, floats)  # type: ignore[arg-type]
         assert sum(e for _, e, _ in made) == pytest.approx(0.01)
         assert {n for *_, n in made} == {8000}
@@ -201,9 +191,7 @@ def test_an_engine_is_audited_by_its_law_alone_where_that_is_asked_for(
     floats: Floats, scale: float, cause: str | None
 ) -> None:
     given = [Neighbours({"t": []}, {"t": [{"uid": 1}]}, "one row more")]
-    found = audit_sql(
-        Floats64(scale), claimed=1, tables=given, candidates=1, samples=8000, error=ERROR, floats=floats
-    )
+    found = audit_sql(Floats64(scale), claimed=1, tables=given, candidates=1, samples=8000, error=ERROR, floats=floats)
     assert (found.cause, found.floats) == (cause, floats)
 
 
@@ -223,9 +211,7 @@ def test_the_bits_have_their_time_where_the_law_takes_all_of_its_own(monkeypatch
     assert not audit.violated and audit.limit == 2
 
 
-@pytest.mark.parametrize(
-    "audit", [distinguish, lambda m, x, y, claim, **no: refute(m, [(x, y)], claim, **no)]
-)
+@pytest.mark.parametrize("audit", [distinguish, lambda m, x, y, claim, **no: refute(m, [(x, y)], claim, **no)])
 def test_what_is_no_choice_is_refused(audit: Callable[..., Audit]) -> None:
     with pytest.raises(InvalidParameter, match="floats must be 'keep' or 'ignore', not 'drop'"):
         audit(added(laplace(1), 1), 0.0, 1.0, CLAIM, floats="drop")

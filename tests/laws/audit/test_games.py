@@ -85,9 +85,7 @@ def best_success(priors: list[float], epsilon: float, delta: float) -> float:
     return -float(found.fun)
 
 
-@pytest.mark.parametrize(
-    "priors", [["1/2", "1/2"], ["0.9", "0.1"], ["1/3"] * 3, ["0.6", "0.3", "0.1"], ["1/4"] * 4]
-)
+@pytest.mark.parametrize("priors", [["1/2", "1/2"], ["0.9", "0.1"], ["1/3"] * 3, ["0.6", "0.3", "0.1"], ["1/4"] * 4])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("delta", [0.0, 0.01, 0.3])
 def test_the_bound_on_success_is_what_the_best_mechanism_reaches(
@@ -105,9 +103,7 @@ def test_for_equal_priors_the_bound_is_the_closed_form() -> None:
     for k, epsilon, delta in ((2, 1.0, 0.0), (5, 0.3, 0.02), (10, 2.0, 1e-6)):
         grown = math.exp(epsilon)
         closed = (grown + (k - 1) * delta) / (grown + k - 1)
-        assert success(Claim.of(Budget(epsilon=epsilon, delta=delta)), [Fraction(1, k)] * k) == pytest.approx(
-            closed
-        )
+        assert success(Claim.of(Budget(epsilon=epsilon, delta=delta)), [Fraction(1, k)] * k) == pytest.approx(closed)
 
 
 def test_the_other_bounds_are_the_closed_forms() -> None:
@@ -118,9 +114,7 @@ def test_the_other_bounds_are_the_closed_forms() -> None:
     assert odds(both, Fraction(1, 2)) is None
     assert advantage(Claim.of(gaussian(1))) == pytest.approx(2 * ndtr(0.5) - 1, abs=1e-6)
     alpha = np.array([0.0, 0.3, 1.0])
-    assert errors(pure, alpha) == pytest.approx(
-        np.maximum(0, np.maximum(1 - math.e * alpha, (1 - alpha) / math.e))
-    )
+    assert errors(pure, alpha) == pytest.approx(np.maximum(0, np.maximum(1 - math.e * alpha, (1 - alpha) / math.e)))
 
 
 def holds(found: Any, truth: float) -> bool:
@@ -144,9 +138,7 @@ def test_laplace_noise_is_guessed_as_its_closed_form_says() -> None:
     found = game(laplace_noise(1.0, 3), 0.0, 1.0, claimed=laplace(1), error=NEVER)
     truth = 1 - math.exp(-0.5) / 2
     assert found.verdict == "consistent"
-    assert (
-        found.rows[0].low <= truth <= found.rows[0].high + 0.002
-    )  # what was learned may fall short by a little
+    assert found.rows[0].low <= truth <= found.rows[0].high + 0.002  # what was learned may fall short by a little
     assert found.rows[0].allowed == pytest.approx(truth, abs=2e-3)
     assert game(laplace_noise(0.8, 4), 0.0, 1.0, claimed=laplace(1), error=NEVER).violated
 
@@ -203,8 +195,7 @@ def test_the_band_covers_the_best_curve_and_nothing_below_it() -> None:
 
 def test_sound_mechanisms_are_accused_no_more_often_than_stated() -> None:
     accused = sum(
-        game(randomized_response(1.0, seed), 1, 0, claimed=1, error=0.2, samples=2000).violated
-        for seed in range(100)
+        game(randomized_response(1.0, seed), 1, 0, claimed=1, error=0.2, samples=2000).violated for seed in range(100)
     )
     assert accused <= 46  # a binomial of 100 trials of chance 0.2 is above that with chance 1e-9
 
@@ -250,13 +241,7 @@ def test_outputs_that_tell_nothing_win_nothing() -> None:
 
 def test_the_game_is_told_in_words_and_in_json() -> None:
     found = game(
-        randomized_response(1.0, 15),
-        1,
-        0,
-        claimed=Budget(epsilon="0.5"),
-        samples=20_000,
-        name="coins",
-        seed=2,
+        randomized_response(1.0, 15), 1, 0, claimed=Budget(epsilon="0.5"), samples=20_000, name="coins", seed=2
     )
     words = str(found)
     assert words.startswith("coins: VIOLATED")

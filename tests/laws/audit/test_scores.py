@@ -54,9 +54,7 @@ class Case:
         found = []
         for score in self.scores:
             s = [score(x) for x in self.fresh]
-            found.append(
-                (advantage(s[0], s[1], s[0], s[1], epsilon), advantage(s[0], s[1], s[2], s[3], epsilon))
-            )
+            found.append((advantage(s[0], s[1], s[0], s[1], epsilon), advantage(s[0], s[1], s[2], s[3], epsilon)))
         return max(found)[1]
 
     def optimum(self, ratio: Callable[[Floats], Floats], epsilon: float = 0.0) -> float:
@@ -77,10 +75,7 @@ def ratio_of_laplace(p: list[float], q: list[float], epsilon: float) -> Callable
 @pytest.mark.parametrize("effort", [0, 1, 2])
 def test_one_laplace_column_is_told_apart_as_well_as_can_be(effort: int) -> None:
     case = Case(
-        lambda rng, n: rng.laplace(size=n),
-        lambda rng, n: 1 + rng.laplace(size=n),
-        effort=effort,
-        fresh=100_000,
+        lambda rng, n: rng.laplace(size=n), lambda rng, n: 1 + rng.laplace(size=n), effort=effort, fresh=100_000
     )
     # The total variation between Laplace laws of scale 1 and a shift of 1.
     assert case.best() == pytest.approx(1 - math.exp(-0.5), abs=0.01)
@@ -291,12 +286,8 @@ def test_events_are_told_in_words() -> None:
     assert event_in_words(integers, shifted, "output, pieces", 2) == "output ≤ 1"
     assert event_in_words(shifted, integers, "output, monotone", 2) == "output > 4"
     assert event_in_words([True] * 99 + [False], [False] * 100, "output, pieces", 1) == "output is True"
-    assert (
-        event_in_words(["yes"] * 99 + ["no"], ["no"] * 99 + ["?"], "output, pieces", 1) == "output is 'yes'"
-    )
-    new = event_in_words(
-        rng.normal(size=500), np.where(rng.random(500) < 0.9, 7, rng.normal(size=500)), "enumer", 1
-    )
+    assert event_in_words(["yes"] * 99 + ["no"], ["no"] * 99 + ["?"], "output, pieces", 1) == "output is 'yes'"
+    new = event_in_words(rng.normal(size=500), np.where(rng.random(500) < 0.9, 7, rng.normal(size=500)), "enumer", 1)
     assert new == "output is not 7.0"
     vector = event_in_words(rng.normal(0, 1, (3000, 3)), rng.normal(1, 1, (3000, 3)), "additive", 2)
     assert vector.startswith("score of the additive model over 3 columns at least 2.0")

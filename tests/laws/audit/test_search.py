@@ -26,9 +26,7 @@ ERROR = 1e-9  # a false alarm in a billion runs
 
 
 def audited(case: Case, *, samples: int | None = None, seed: int = 0) -> Any:
-    return refute(
-        case.mechanism, case.inputs, case.claimed, samples=samples, error=ERROR, probes=False, seed=seed
-    )
+    return refute(case.mechanism, case.inputs, case.claimed, samples=samples, error=ERROR, probes=False, seed=seed)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +66,7 @@ def test_sound_mechanisms_are_left_alone(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_every_case_of_the_zoo_gets_its_verdict(case: Case) -> None:
-    found = refute(
-        case.mechanism, case.inputs, case.claimed, samples=case.most_samples, error=1e-6, probes=False
-    )
+    found = refute(case.mechanism, case.inputs, case.claimed, samples=case.most_samples, error=1e-6, probes=False)
     assert found.violated is case.broken
     assert case.true_epsilon is None or found.epsilon_lower <= case.true_epsilon
 
@@ -111,9 +107,7 @@ def test_the_neighbours_that_are_named_break_the_claim() -> None:
     def leaks_negative_numbers(x: float, n: int) -> Any:
         return np.full(n, x < -5.0)
 
-    found = refute(
-        leaks_negative_numbers, Numbers(-10.0, 10.0), 1.0, samples=20_000, error=ERROR, probes=False
-    )
+    found = refute(leaks_negative_numbers, Numbers(-10.0, 10.0), 1.0, samples=20_000, error=ERROR, probes=False)
     assert found.violated and found.witness is not None
     pair: list[Any] = [found.witness.x, found.witness.x_neighbour]
     assert min(pair) < -5.0 <= max(pair) <= min(pair) + 1.0
@@ -129,14 +123,10 @@ def test_mutation_climbs_to_larger_worlds() -> None:
     inputs = Datasets((0, 1), most=2)
     # Of the enumerated worlds the best has ln(0.42/0.34) and ln(0.5/0.42); four and five ones have ln(0.18/0.1).
     claim = 0.3
-    given = refute(
-        lies_less_with_more_ones, list(inputs.pairs()), claim, samples=50_000, error=ERROR, probes=False
-    )
+    given = refute(lies_less_with_more_ones, list(inputs.pairs()), claim, samples=50_000, error=ERROR, probes=False)
     assert not given.violated
     assert any(  # one search in about ten goes astray
-        refute(
-            lies_less_with_more_ones, inputs, claim, samples=50_000, error=ERROR, probes=False, seed=seed
-        ).violated
+        refute(lies_less_with_more_ones, inputs, claim, samples=50_000, error=ERROR, probes=False, seed=seed).violated
         for seed in range(16)
     )
 
@@ -147,23 +137,14 @@ def test_claims_of_both_kinds_are_searched(claimed: Real | Budget) -> None:
         noise = np.random.default_rng().laplace(0.0, 1.0, (n, 2))
         return np.rint((x + noise) * 64) / 64
 
-    assert refute(
-        two_dimensional_laplace, Vectors(2), claimed, samples=100_000, error=ERROR, probes=False
-    ).violated
+    assert refute(two_dimensional_laplace, Vectors(2), claimed, samples=100_000, error=ERROR, probes=False).violated
 
 
 def test_all_samples_give_a_better_bound() -> None:
     case = BY_NAME["epsilon squared"]
     soon = audited(case, samples=20_000)
     late = refute(
-        case.mechanism,
-        case.inputs,
-        case.claimed,
-        samples=20_000,
-        error=1e-6,
-        probes=False,
-        keep=1,
-        until="end",
+        case.mechanism, case.inputs, case.claimed, samples=20_000, error=1e-6, probes=False, keep=1, until="end"
     )
     assert late.epsilon_lower >= soon.epsilon_lower
     assert late.epsilon_lower <= 4.0

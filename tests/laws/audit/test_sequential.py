@@ -163,9 +163,7 @@ def test_bets_are_placed_before_the_samples_on_which_they_are_settled_are_drawn(
 
 def test_an_output_that_only_one_neighbour_has_refutes_any_claim() -> None:
     rng = np.random.default_rng(6)
-    audit = distinguish(
-        lambda x: "leak" if x and rng.random() < 0.02 else "fine", 0, 1, 2, samples=20_000, until="end"
-    )
+    audit = distinguish(lambda x: "leak" if x and rng.random() < 0.02 else "fine", 0, 1, 2, samples=20_000, until="end")
     assert audit.violated
     assert audit.epsilon_lower > 2
     assert audit.witness is not None
@@ -255,13 +253,7 @@ def test_the_lower_bound_goes_on_to_rarer_events_of_a_larger_ratio() -> None:
 def test_samples_that_were_drawn_before_only_train() -> None:
     first, second = response(0.9, 1), response(0.1, 2)
     duel = SequentialTest(
-        first,
-        second,
-        Claim.of(1),
-        error=1e-3,
-        samples=500,
-        until="end",
-        began=(first.draw(1000), second.draw(1000)),
+        first, second, Claim.of(1), error=1e-3, samples=500, until="end", began=(first.draw(1000), second.draw(1000))
     ).run()
     assert duel.spent == 500
     assert duel.refuted
@@ -292,9 +284,7 @@ def test_limits_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
         distinguish(laplace(1), 0.0, 1.0, 1, **wrong)
 
 
-def test_a_mechanism_that_hangs_is_refused_within_the_time_of_the_test(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_mechanism_that_hangs_is_refused_within_the_time_of_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [longest_call(x) for x in (None, 1.0, 20.0, 900.0)] == [60, 5, 20, 60]
     monkeypatch.setattr("discreet.audit.sequential.longest_call", lambda seconds: 0.1 * seconds)
 

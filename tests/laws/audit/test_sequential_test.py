@@ -142,9 +142,7 @@ def lessons(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return found
 
 
-def test_a_test_that_goes_on_learns_once_more_from_four_times_as_many(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_test_that_goes_on_learns_once_more_from_four_times_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discreet.audit.sequential_test._PROMISING", -math.inf)
     monkeypatch.setattr("discreet.audit.sequential_test._ODDS", math.inf)
     found = lessons(monkeypatch)
@@ -170,9 +168,7 @@ def test_a_test_that_goes_on_does_not_keep_what_is_too_wide(monkeypatch: pytest.
 def test_a_test_for_bounds_keeps_nothing_that_it_does_not_learn_from(monkeypatch: pytest.MonkeyPatch) -> None:
     found = lessons(monkeypatch)
     one, two = Bits(0, 0.5), Bits(1, 0.5 * math.exp(-0.1))
-    kept = SequentialTest(
-        one, two, Claim.of(0.1), error=ERROR, samples=8000, more=56_000, until="end"
-    ).begin()
+    kept = SequentialTest(one, two, Claim.of(0.1), error=ERROR, samples=8000, more=56_000, until="end").begin()
     assert len(kept._past) == 0
     assert {effort for _, effort in found} == {1}
 
@@ -218,9 +214,7 @@ def test_what_teaches_nothing_does_not_end_the_learning() -> None:
     assert found.refuted
 
 
-def test_there_is_no_second_lesson_for_which_the_time_does_not_suffice(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_there_is_no_second_lesson_for_which_the_time_does_not_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discreet.audit.sequential_test._PROMISING", -math.inf)
     monkeypatch.setattr("discreet.audit.sequential_test._ODDS", math.inf)
     for took, efforts in ((0.0, {1, 2}), (1000.0, {1})):
@@ -293,13 +287,7 @@ def test_a_test_that_always_goes_on_accuses_no_more_often_than_stated(epsilon: f
     truth = 1 / (1 + math.exp(-epsilon))
     found = [
         SequentialTest(
-            Bits(2 * k, truth),
-            Bits(2 * k + 1, 1 - truth),
-            Claim.of(0.5),
-            error=error,
-            samples=400,
-            more=800,
-            effort=0,
+            Bits(2 * k, truth), Bits(2 * k + 1, 1 - truth), Claim.of(0.5), error=error, samples=400, more=800, effort=0
         ).run()
         for k in range(audits)
     ]

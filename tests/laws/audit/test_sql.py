@@ -57,13 +57,7 @@ def test_a_broken_twin_is_caught(name: str) -> None:
 def test_a_sound_engine_is_not_accused(name: str) -> None:
     engine = SOUND[name]
     audit = audit_sql(
-        engine,
-        claimed=claim_of(engine),
-        tables=tables_for(engine),
-        candidates=12,
-        samples=5_000,
-        keep=1,
-        error=ALARM,
+        engine, claimed=claim_of(engine), tables=tables_for(engine), candidates=12, samples=5_000, keep=1, error=ALARM
     )
     assert not audit.violated
     assert len(audit.tried) == 12
@@ -74,13 +68,7 @@ def test_a_sound_engine_is_not_accused(name: str) -> None:
 def test_sound_engines_are_not_accused_at_length(name: str) -> None:
     engine = SOUND[name]
     audit = audit_sql(
-        engine,
-        claimed=claim_of(engine),
-        tables=tables_for(engine),
-        candidates=250,
-        seconds=150,
-        keep=4,
-        error=1e-6,
+        engine, claimed=claim_of(engine), tables=tables_for(engine), candidates=250, seconds=150, keep=4, error=1e-6
     )
     assert not audit.violated
     used = 0.7 if engine.truncation else 0.8  # a quarter is for the report, which few neighbours move
@@ -243,9 +231,7 @@ def test_a_look_sees_what_breaks_a_promise_and_little_else() -> None:
     assert excess["twice that"] > 8 and excess["a support"] > 8 and excess["its lowest bits"] > 8
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"keep": 0}, {"candidates": 0}, {"error": 0.0}, {"queries": []}, {"tables": []}]
-)
+@pytest.mark.parametrize("wrong", [{"keep": 0}, {"candidates": 0}, {"error": 0.0}, {"queries": []}, {"tables": []}])
 def test_impossible_arguments_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter):
         audit_sql(Ours(), claimed=1, **wrong)

@@ -12,14 +12,7 @@ import pytest
 from discreet.audit import audit_sql
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql import Ours, RandomDatabases, all_database_queries
-from discreet.audit.sql.databases import (
-    DATABASE_TRAPS,
-    PUBLIC,
-    SCHEMAS,
-    owners,
-    random_database_query,
-    without,
-)
+from discreet.audit.sql.databases import DATABASE_TRAPS, PUBLIC, SCHEMAS, owners, random_database_query, without
 from discreet.audit.sql.ours import Connection
 from discreet.audit.sql.tables import Row, Tables
 from discreet.errors import InvalidParameter

@@ -60,12 +60,7 @@ def test_broken_twins_are_found(mechanism: Callable[..., object], expected: set[
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        twins.sound,
-        twins.coin,
-        Geometric(epsilon=1).release,
-        Laplace(epsilon="0.1").release,
-    ],
+    [twins.sound, twins.coin, Geometric(epsilon=1).release, Laplace(epsilon="0.1").release],
     ids=["sound", "coin", "geometric", "laplace"],
 )
 def test_sound_mechanisms_are_not_accused(mechanism: Callable[..., object]) -> None:
@@ -261,9 +256,7 @@ def test_a_probe_runs_from_a_plain_script(tmp_path: Path) -> None:
         "def mechanism(x):\n    return x + np.random.laplace()\n"
         "for p in probe_state(mechanism, 0.0, seconds=10):\n    print(p.name, '=', p.verdict)\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True)
     assert "fork = violated" in done.stdout
     assert "seeds = violated" in done.stdout
     assert "new processes = skipped" in done.stdout

@@ -29,9 +29,7 @@ class Coin:
         return (self._random.random(n) < self.chance).astype(np.int64)
 
 
-def pair(
-    epsilon: float, seed: int, *, samples: int = 8000, error: float = 1e-6, more: int = 31
-) -> SequentialTest:
+def pair(epsilon: float, seed: int, *, samples: int = 8000, error: float = 1e-6, more: int = 31) -> SequentialTest:
     """The test of two coins whose ε is this."""
     return SequentialTest(
         Coin(0.5, 2 * seed),

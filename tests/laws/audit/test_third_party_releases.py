@@ -36,15 +36,10 @@ def tables(case: Case, people: int = 1) -> tuple[list[dict[str, object]], list[d
     """The rows of both neighbours: each entry that both have is somebody's, the rest is one person's."""
     s = case.sampled
     groups, times = int(s["max_partitions_contributed"]), int(s["max_contributions_per_partition"])
-    rows: list[dict[str, object]] = [
-        {"uid": i, "g": i % groups, "v": v} for i, v in enumerate(s["raw_entry"])
-    ]
+    rows: list[dict[str, object]] = [{"uid": i, "g": i % groups, "v": v} for i, v in enumerate(s["raw_entry"])]
     (moved,) = set(Counter(s["neighbour_raw_entry"]) - Counter(s["raw_entry"]))
     own: list[dict[str, object]] = [
-        {"uid": -1 - k, "g": g, "v": moved}
-        for k in range(people)
-        for g in range(groups)
-        for _ in range(times)
+        {"uid": -1 - k, "g": g, "v": moved} for k in range(people) for g in range(groups) for _ in range(times)
     ]
     return rows, [*rows, *own]
 
@@ -69,16 +64,12 @@ def question(case: Case) -> str:
 
 def test_all_cases_of_quantiles_are_there() -> None:
     assert len(QUANTILES) == 39
-    assert all(
-        len(set(c.sampled["neighbour_raw_entry"])) <= len(set(c.sampled["raw_entry"])) + 1 for c in QUANTILES
-    )
+    assert all(len(set(c.sampled["neighbour_raw_entry"])) <= len(set(c.sampled["raw_entry"])) + 1 for c in QUANTILES)
 
 
 def check(query: str, samples: int) -> None:
     """One case keeps its claim, and does not where the neighbours lie farther apart."""
-    case = next(
-        case for case in QUANTILES if case.name.startswith("Laplace") and not case.sampled["raw_entry"]
-    )
+    case = next(case for case in QUANTILES if case.name.startswith("Laplace") and not case.sampled["raw_entry"])
     assert not audited(case, query, samples, ALARM).violated
     assert audited(case, query, samples, MISSED, people=FAR).violated
 

@@ -33,9 +33,7 @@ def every_value_once(random: Random, n: int) -> Any:
 
 def missing_numbers(random: Random, n: int) -> Any:
     """Integers without a missing one, floats with one."""
-    values = [
-        int(k) if u > 2e-3 else None for k, u in zip(random.integers(0, 3, n), random.random(n), strict=True)
-    ]
+    values = [int(k) if u > 2e-3 else None for k, u in zip(random.integers(0, 3, n), random.random(n), strict=True)]
     return pd.Series(values, dtype="float64" if None in values else "int64")
 
 
@@ -48,9 +46,7 @@ def one_half(random: Random, n: int) -> Any:
 def text_among_numbers(random: Random, n: int) -> Any:
     """All are texts where one is."""
     u = random.random(n)
-    return np.array(
-        [int(k) if v > 2e-3 else "stop" for k, v in zip(random.integers(0, 3, n), u, strict=True)]
-    )
+    return np.array([int(k) if v > 2e-3 else "stop" for k, v in zip(random.integers(0, 3, n), u, strict=True)])
 
 
 def padded(random: Random, n: int) -> Any:
@@ -102,9 +98,7 @@ def test_what_a_call_as_a_whole_has_accuses_nobody(law: Callable[[Random, int], 
     # Each of the audits of equal laws has an error of 1e-6; without care a third of them accused.
     random = np.random.default_rng(1)
     for _ in range(3):
-        audit = distinguish(
-            lambda x, n=1: law(random, n), 0, 1, claimed=0.3, samples=1500, error=1e-6, probes=False
-        )
+        audit = distinguish(lambda x, n=1: law(random, n), 0, 1, claimed=0.3, samples=1500, error=1e-6, probes=False)
         assert not audit.violated
 
 

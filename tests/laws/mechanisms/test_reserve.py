@@ -61,9 +61,7 @@ def chances(mass: Mass, stretch: float) -> list[float]:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(("mechanism", "mass"), CASES, ids=lambda x: type(x).__name__)
 @pytest.mark.parametrize("value", [0, -(10**30)])
-def test_single_integers_have_the_law_and_none_five_percent_away(
-    mechanism: Any, mass: Mass, value: int
-) -> None:
+def test_single_integers_have_the_law_and_none_five_percent_away(mechanism: Any, mass: Mass, value: int) -> None:
     mechanism = copy.copy(mechanism)  # without what other tests drew ahead
     drawn = [min(max(mechanism.release(value) - value, -100), 100) + 100 for _ in range(RELEASES)]
     assert accepts(drawn, chances(mass, 1.0))
@@ -82,9 +80,7 @@ REAL: list[tuple[Numeric, Any]] = [
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("mechanism", "law"), REAL, ids=lambda x: type(x).__name__)
 @pytest.mark.parametrize("value", [0.0, 2.0**40])
-def test_single_floats_have_the_law_and_none_five_percent_away(
-    mechanism: Any, law: Any, value: float
-) -> None:
+def test_single_floats_have_the_law_and_none_five_percent_away(mechanism: Any, law: Any, value: float) -> None:
     mechanism = copy.copy(mechanism)
     noise = np.array([mechanism.release(value) - value for _ in range(RELEASES)])
 

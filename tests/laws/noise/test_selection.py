@@ -205,9 +205,7 @@ def test_coins_beyond_their_bound_are_certainly_false() -> None:
 
 
 @pytest.mark.parametrize("select", [exponential, permute_and_flip])
-def test_a_proposal_is_nearly_always_kept(
-    select: Callable[..., int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proposal_is_nearly_always_kept(select: Callable[..., int], monkeypatch: pytest.MonkeyPatch) -> None:
     proposals = 0
 
     def counted(x: Fraction, rng: Entropy, **known: int) -> bool:
@@ -222,9 +220,7 @@ def test_a_proposal_is_nearly_always_kept(
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_a_cruder_bound_costs_proposals_and_leaves_the_law(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cruder_bound_costs_proposals_and_leaves_the_law(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     select, law = LAWS[name]
     fine = selection._weights
     coarse = np.arange(fine(62).size) // 512 * 512  # gaps taken as if rounded down to multiples of 2

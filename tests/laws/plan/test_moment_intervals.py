@@ -49,8 +49,7 @@ def test_intervals_cover_whatever_the_size_of_the_group(aggregate: str, rows: in
 
 
 @pytest.mark.parametrize(
-    "aggregate",
-    ["STDDEV(w)", "REGR_INTERCEPT(v, x)", "REGR_R2(v, x)", "REGR_SXY(v, x)", "STDDEV(v) / AVG(w)"],
+    "aggregate", ["STDDEV(w)", "REGR_INTERCEPT(v, x)", "REGR_R2(v, x)", "REGR_SXY(v, x)", "STDDEV(v) / AVG(w)"]
 )
 def test_intervals_of_lines_and_ratios_cover(aggregate: str) -> None:
     assert covers(hits(aggregate, 3000), TRIALS, LEVEL)
@@ -69,8 +68,7 @@ def test_an_interval_for_half_the_noise_is_refused(aggregate: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [0, 1, 2, 10, 100, 1000, 10_000])
 @pytest.mark.parametrize(
-    "aggregate",
-    ["VAR_POP(x)", "VAR_SAMP(v)", "COVAR_POP(w, x)", "COVAR_SAMP(v, x)", "CORR(v, x)", "REGR_SLOPE(v, x)"],
+    "aggregate", ["VAR_POP(x)", "VAR_SAMP(v)", "COVAR_POP(w, x)", "COVAR_SAMP(v, x)", "CORR(v, x)", "REGR_SLOPE(v, x)"]
 )
 def test_intervals_cover_at_length(aggregate: str, rows: int) -> None:
     assert covers(hits(aggregate, rows, trials=5000), 5000, LEVEL)

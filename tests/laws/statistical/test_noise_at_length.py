@@ -61,9 +61,7 @@ def test_a_long_vector_has_the_law_and_not_one_a_thousandth_away(law: str, scale
 def test_a_sampler_without_its_wedge_test_would_be_refused(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
     original = Cells._wedge
 
-    def careless(
-        self: Cells, minus: NDArray[np.int64], rng: Entropy
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def careless(self: Cells, minus: NDArray[np.int64], rng: Entropy) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         values, accepted = original(self, minus, rng)
         return values, np.ones_like(accepted)
 
@@ -93,9 +91,7 @@ def test_neighbours_in_a_vector_are_independent(law: str, scale: Fraction) -> No
         assert abs(r) < 6.2 / np.sqrt(BATCH - lag)
 
 
-@pytest.mark.parametrize(
-    "draw", [laplace.sample, gaussian.rounded, discrete], ids=["laplace", "rounded", "discrete"]
-)
+@pytest.mark.parametrize("draw", [laplace.sample, gaussian.rounded, discrete], ids=["laplace", "rounded", "discrete"])
 @pytest.mark.parametrize("scale", [Fraction(1), Fraction(10), Fraction(1 << 40)], ids=str)
 def test_the_time_of_a_scalar_does_not_follow_the_noise(
     draw: Callable[[Fraction, Entropy], int], scale: Fraction

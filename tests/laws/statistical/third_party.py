@@ -104,9 +104,7 @@ with five entries, as the cases of sums and means are.
 TREES: tuple[str, ...] = ("bounded_quantiles_dp_test_cases", "approximate_bounds_dp_test_cases")
 """Collections that are not answered from cells that could be drawn here; tests/audit asks them for whole releases."""
 
-CLOSENESS = MappingProxyType(
-    {"laplace_closeness_test_cases": Laplace, "gaussian_closeness_test_cases": Gaussian}
-)
+CLOSENESS = MappingProxyType({"laplace_closeness_test_cases": Laplace, "gaussian_closeness_test_cases": Gaussian})
 """The mechanisms whose law is compared with a given one."""
 
 
@@ -123,9 +121,7 @@ def engine(case: Case) -> Ours:
     return Ours(
         epsilon=s["epsilon"],
         delta=s["delta"] if gaussian else 0,
-        unit=PrivacyUnit(
-            "uid", max_groups=partitions, max_rows=int(s.get("max_contributions_per_partition", 1))
-        ),
+        unit=PrivacyUnit("uid", max_groups=partitions, max_rows=int(s.get("max_contributions_per_partition", 1))),
         columns=facts,
         noise="gaussian" if gaussian else "laplace",
         types={"uid": "BIGINT", "g": "BIGINT", "v": v},

@@ -57,8 +57,7 @@ def test_counts_have_discrete_laplace_noise_of_the_stated_scale(given: dict[str,
 
 def test_gaussian_noise_is_that_of_the_distance_of_two_counts() -> None:
     one, two = (
-        Histogram(range(3000), epsilon=1, delta="1e-6", noise="gaussian", relation=r)
-        for r in ("add-remove", "replace")
+        Histogram(range(3000), epsilon=1, delta="1e-6", noise="gaussian", relation=r) for r in ("add-remove", "replace")
     )
     for h, sigma in ((one, 4.2249), (two, 4.2249 * math.sqrt(2))):
         noise = np.array(list(h.release([]).values())) + np.random.default_rng(1).uniform(-0.5, 0.5, 3000)
@@ -70,12 +69,7 @@ def test_gaussian_noise_is_that_of_the_distance_of_two_counts() -> None:
 
 def test_all_declared_keys_are_answered_in_their_order_and_no_others() -> None:
     h = Histogram(["b", "a", None, 3], epsilon=1000)
-    assert list(h.release(["a", "x", 3.0, 3, math.nan, [1]]).items()) == [
-        ("b", 0),
-        ("a", 1),
-        (None, 2),
-        (3, 2),
-    ]
+    assert list(h.release(["a", "x", 3.0, 3, math.nan, [1]]).items()) == [("b", 0), ("a", 1), (None, 2), (3, 2)]
 
 
 def test_equal_numbers_are_one_key_of_one_type() -> None:
@@ -110,21 +104,7 @@ def test_the_error_covers_at_its_rate() -> None:
 
 
 def test_no_row_makes_it_fail() -> None:
-    odd = [
-        [],
-        {},
-        object(),
-        1e308,
-        10**30,
-        "é",
-        b"",
-        math.nan,
-        -0.0,
-        Ellipsis,
-        (1, 2),
-        np.float32(2),
-        np.str_("q"),
-    ]
+    odd = [[], {}, object(), 1e308, 10**30, "é", b"", math.nan, -0.0, Ellipsis, (1, 2), np.float32(2), np.str_("q")]
     assert Histogram([0], epsilon=1000).release(odd) == {0: 1}
     Histogram(epsilon=1, delta="0.1").release(odd * 50)
 

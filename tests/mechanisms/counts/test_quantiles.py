@@ -43,9 +43,7 @@ def selected(x: Cells, p: Fraction, rate: Fraction, low: int, high: int) -> dict
 def tree(m: Quantiles, x: Cells, cells: int) -> dict[Cells, float]:
     """The law of all quantiles together on so many cells, by the definition."""
 
-    def below(
-        x: Cells, low: int, high: int, first: int, end: int, depth: int
-    ) -> Iterator[tuple[Cells, float]]:
+    def below(x: Cells, low: int, high: int, first: int, end: int, depth: int) -> Iterator[tuple[Cells, float]]:
         if first == end:
             yield (), 1.0
         elif low > high:
@@ -70,17 +68,13 @@ def tree(m: Quantiles, x: Cells, cells: int) -> dict[Cells, float]:
     return law
 
 
-def made(
-    relation: Relation | str = "add-remove", changes: int = 1, p: Any = ("1/5", "1/2", "3/4")
-) -> Quantiles:
+def made(relation: Relation | str = "add-remove", changes: int = 1, p: Any = ("1/5", "1/2", "3/4")) -> Quantiles:
     return Quantiles(p, epsilon=1, lower=0, upper=8, relation=relation, changes=changes)
 
 
 @pytest.mark.parametrize("relation", list(Relation), ids=lambda r: r.value)
 @pytest.mark.parametrize("changes", [1, 2])
-def test_on_all_small_columns_no_outcome_is_more_telling_than_epsilon(
-    relation: Relation, changes: int
-) -> None:
+def test_on_all_small_columns_no_outcome_is_more_telling_than_epsilon(relation: Relation, changes: int) -> None:
     m, cells, most = made(relation, changes), 3, 4
     worlds = [x for n in range(most + 1) for x in combinations_with_replacement(range(cells), n)]
     laws = {x: tree(m, x, cells) for x in worlds}
@@ -153,9 +147,7 @@ def test_ranks_are_off_by_no_more_than_the_error_says() -> None:
     ]
     assert sum(o <= t + 1 for o in off) >= 48  # fewer have a chance below 1e-12 even at exactly 0.9
     median = Median(epsilon=1, lower=0, upper=8)
-    near = [
-        abs(int(np.searchsorted(x, median.release(x))) - 1500) <= median.error("0.9") + 1 for _ in range(100)
-    ]
+    near = [abs(int(np.searchsorted(x, median.release(x))) - 1500) <= median.error("0.9") + 1 for _ in range(100)]
     assert sum(near) >= 65  # the same
 
 

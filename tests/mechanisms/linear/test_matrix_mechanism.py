@@ -38,10 +38,7 @@ def test_gaussian_noise_is_that_of_the_worst_column_or_pair() -> None:
         assert isinstance(m.noise, RoundedGaussianNoise)
         assert float(m.noise.sigma) / 2**m._shift == pytest.approx(plain * math.sqrt(l2_squared))
         ((event, _),) = m.events
-        assert (
-            isinstance(event, GaussianEvent)
-            and event.mu_squared == l2_squared * 4**m._shift / m.noise.sigma**2
-        )
+        assert isinstance(event, GaussianEvent) and event.mu_squared == l2_squared * 4**m._shift / m.noise.sigma**2
 
 
 def test_a_matrix_that_is_rounded_has_the_sensitivity_of_the_rounded_one() -> None:
@@ -115,9 +112,7 @@ def test_answers_agree_with_each_other() -> None:
 def test_a_strategy_that_tells_no_cells_apart_answers_what_it_can() -> None:
     m = MatrixMechanism(total(5), np.ones((1, 5)), epsilon=10**9)
     released = m.release(np.arange(5))
-    assert released.answers == pytest.approx([10], abs=1e-5) and released.estimate == pytest.approx(
-        [2] * 5, abs=1e-5
-    )
+    assert released.answers == pytest.approx([10], abs=1e-5) and released.estimate == pytest.approx([2] * 5, abs=1e-5)
     with pytest.raises(InvalidParameter, match="cannot answer the workload"):
         MatrixMechanism(prefix(5), np.ones((1, 5)), epsilon=1)
 

@@ -10,17 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.linear import (
-    Workload,
-    explicit,
-    identity,
-    kron,
-    marginals,
-    prefix,
-    ranges,
-    stack,
-    total,
-)
+from discreet.mechanisms.linear import Workload, explicit, identity, kron, marginals, prefix, ranges, stack, total
 
 RNG = np.random.default_rng()
 

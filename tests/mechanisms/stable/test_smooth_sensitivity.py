@@ -41,16 +41,10 @@ def by_hand(values: list[float], base: Fraction, relation: Relation) -> float:
 @pytest.mark.parametrize("relation", list(Relation), ids=lambda r: r.value)
 @pytest.mark.parametrize(
     ("given", "law"),
-    [
-        ({"degrees": 2}, stats.t(2)),
-        ({"degrees": 3, "beta": "0.3"}, stats.t(3)),
-        ({"law": "cauchy"}, stats.cauchy()),
-    ],
+    [({"degrees": 2}, stats.t(2)), ({"degrees": 3, "beta": "0.3"}, stats.t(3)), ({"law": "cauchy"}, stats.cauchy())],
     ids=["t2", "t3", "Cauchy"],
 )
-def test_answers_have_the_law_with_the_scale_of_the_data(
-    given: dict[str, Any], law: Any, relation: Relation
-) -> None:
+def test_answers_have_the_law_with_the_scale_of_the_data(given: dict[str, Any], law: Any, relation: Relation) -> None:
     m = SmoothSensitivity(epsilon=2, relation=relation, **RANGE, **given)
     scale = by_hand(VALUES, m.base, relation) / float(m.alpha)
     drawn = np.array([m.release(VALUES) for _ in range(900)])
@@ -174,9 +168,7 @@ def test_what_cannot_be_is_refused_with_a_sentence_that_names_it(given: dict[str
         SmoothSensitivity(**{"epsilon": 1, **RANGE, **given})
 
 
-@pytest.mark.parametrize(
-    "bad", [None, "12", 3.0, [True], np.array([[1.0]]), np.ma.masked_array([1.0])], ids=repr
-)
+@pytest.mark.parametrize("bad", [None, "12", 3.0, [True], np.array([[1.0]]), np.ma.masked_array([1.0])], ids=repr)
 def test_only_the_type_of_values_is_refused(bad: Any) -> None:
     with pytest.raises(InvalidParameter):
         SmoothSensitivity(epsilon=1, **RANGE).release(bad)

@@ -27,9 +27,7 @@ def test_laplace_noise_pays_for_every_level_and_contribution() -> None:
     one = BinaryTree(epsilon="0.5", steps=1000)
     levels, bits = one.measured.l1(1) >> one.measured.bits, one.measured.bits
     assert levels == 8 and isinstance(one.noise, DiscreteLaplaceNoise)
-    assert one.noise.scale / 2**bits == levels * 2 and one.events == Composed(
-        [ApproximateEvent(Fraction(1, 2))]
-    )
+    assert one.noise.scale / 2**bits == levels * 2 and one.events == Composed([ApproximateEvent(Fraction(1, 2))])
     many = BinaryTree(epsilon="0.5", steps=1000, contributions=3, sensitivity=5, relation="replace")
     assert isinstance(many.noise, DiscreteLaplaceNoise)
     assert many.noise.scale / 2**many.measured.bits == levels * 2 * 3 * 5 * 2
@@ -40,9 +38,7 @@ def test_gaussian_noise_is_that_of_the_gaussian_mechanism_for_the_length_of_a_co
     m = BinaryTree(epsilon=1, delta=1e-6, steps=300, sensitivity=2, factorization=kind, relation="replace")
     length = 4 * math.sqrt(m.measured.l2_squared(1))
     assert isinstance(m.noise, RoundedGaussianNoise)
-    assert float(m.noise.sigma) == pytest.approx(
-        Gaussian(epsilon=1, delta=1e-6, sensitivity=1).sigma * length
-    )
+    assert float(m.noise.sigma) == pytest.approx(Gaussian(epsilon=1, delta=1e-6, sensitivity=1).sigma * length)
     ((event, _),) = m.events
     assert isinstance(event, GaussianEvent)
     assert event.mu_squared == 16 * m.measured.l2_squared(1) / m.noise.sigma**2
@@ -65,9 +61,7 @@ def test_the_error_covers_at_its_rate_and_the_deviation_is_the_true_one(kind: di
     apart = np.array([m.release(np.zeros(n, dtype=np.int64)) for _ in range(rounds)])
     for step in (1, 5, 31):
         far, t = np.abs(apart[:, step - 1]), m.error(0.9, step=step)
-        assert covers(int((far <= t).sum()), rounds, 0.9) and not covers(
-            int((far <= t / 2).sum()), rounds, 0.9
-        )
+        assert covers(int((far <= t).sum()), rounds, 0.9) and not covers(int((far <= t / 2).sum()), rounds, 0.9)
         assert (far <= t).sum() < rounds * 0.99  # and it is not far too wide
         # Variances of 1500 draws with kurtosis of at most 6 are within a third of the truth but with chance 1e-9 or so.
         assert np.var(apart[:, step - 1]) == pytest.approx(m.deviation(step) ** 2, rel=0.4)

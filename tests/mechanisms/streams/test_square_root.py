@@ -31,9 +31,7 @@ def test_what_is_measured_are_the_rounded_coefficients_of_the_square_root(bits: 
     root = SquareRoot(200, bits)
     for k, r in enumerate(root._right.tolist()):
         exact = Fraction(math.comb(2 * k, k), 4**k) * 2**bits
-        assert (
-            abs(r - exact) <= Fraction(1, 2) + exact / 2**44
-        )  # floats make it, and whatever they make is used
+        assert abs(r - exact) <= Fraction(1, 2) + exact / 2**44  # floats make it, and whatever they make is used
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 40, 1000])

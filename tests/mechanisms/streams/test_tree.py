@@ -63,9 +63,7 @@ def test_the_worst_step_and_the_mean_are_those_of_all_steps(n: int, height: int)
 
 @pytest.mark.parametrize(("n", "height"), [(8, 2), (8, 3), (7, 2), (4, 0)])
 @pytest.mark.parametrize("contributions", [1, 2, 3])
-def test_the_sensitivity_is_the_largest_that_enumeration_finds(
-    n: int, height: int, contributions: int
-) -> None:
+def test_the_sensitivity_is_the_largest_that_enumeration_finds(n: int, height: int, contributions: int) -> None:
     tree = BlockTree(n, height, bits=2)
     matrix = 4 * blocks(tree, n)
     largest = [0.0, 0.0]

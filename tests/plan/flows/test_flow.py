@@ -32,13 +32,7 @@ def flows(world: World, most_first: int, most_second: int) -> NDArray[np.int64]:
     """The answer of every world: one flow for all, in groups of their own."""
     group, first, second = (part.ravel() for part in np.indices(world.shape))
     return largest_flows(
-        group,
-        first,
-        second,
-        world.ravel(),
-        groups=len(world),
-        most_first=most_first,
-        most_second=most_second,
+        group, first, second, world.ravel(), groups=len(world), most_first=most_first, most_second=most_second
     )
 
 
@@ -102,9 +96,7 @@ def every() -> World:
 
 
 @pytest.mark.parametrize("caps", CAPS)
-def test_a_flow_is_the_least_cut_and_no_unit_moves_it_by_more_than_its_cap(
-    every: World, caps: tuple[int, int]
-) -> None:
+def test_a_flow_is_the_least_cut_and_no_unit_moves_it_by_more_than_its_cap(every: World, caps: tuple[int, int]) -> None:
     found = flows(every, *caps)
     assert (found == cuts(every, *caps)).all()
     for axis, cap in zip((1, 2), caps, strict=True):
@@ -146,12 +138,8 @@ def test_the_difference_of_two_flows_moves_by_one_cap_or_by_both() -> None:
     assert max(int(g.max() - g.min()) for g in groups) == up + down
 
 
-@pytest.mark.parametrize(
-    ("twin", "shape", "values"), [(rows_in_order, (3, 4), (0, 1)), (greedy, (2, 3), (0, 1, 2, 3))]
-)
-def test_cutting_in_an_order_is_found_out(
-    twin: Answers, shape: tuple[int, int], values: tuple[int, ...]
-) -> None:
+@pytest.mark.parametrize(("twin", "shape", "values"), [(rows_in_order, (3, 4), (0, 1)), (greedy, (2, 3), (0, 1, 2, 3))])
+def test_cutting_in_an_order_is_found_out(twin: Answers, shape: tuple[int, int], values: tuple[int, ...]) -> None:
     every = worlds(*shape, values)
     worst = 0
     for most_first, most_second in CAPS:
@@ -195,9 +183,7 @@ def test_sums_of_flows_have_64_bits() -> None:
 
 def test_edges_between_the_same_units_add_up() -> None:
     once = np.zeros(3, np.int64)
-    found = largest_flows(
-        once, once, once, np.array([1, 2, LARGEST]), groups=1, most_first=LARGEST, most_second=5
-    )
+    found = largest_flows(once, once, once, np.array([1, 2, LARGEST]), groups=1, most_first=LARGEST, most_second=5)
     assert found.tolist() == [5]
 
 

@@ -152,9 +152,7 @@ def test_with_a_delta_the_charge_holds_by_the_accountant(kind: Kind) -> None:
     plan = planned(ALL, kind=kind, delta=delta, relations=(ADD, REPLACE), rows=(3, 4))
     for party in parties_of(plan):
         g = party.side.cost
-        assert PrivacyLoss(party.side.cost.events).guarantee(g.delta).epsilon <= g.epsilon * (
-            1 + Fraction(1, 10**9)
-        )
+        assert PrivacyLoss(party.side.cost.events).guarantee(g.delta).epsilon <= g.epsilon * (1 + Fraction(1, 10**9))
         assert g.epsilon <= HALF
     if kind is Kind.GAUSSIAN:
         assert max(p.side.cost.epsilon for p in parties_of(plan)) > HALF * Fraction(999, 1000)
@@ -212,12 +210,7 @@ def test_the_same_measurement_is_the_same_question_and_any_other_is_not() -> Non
 
 def test_an_explanation_has_both_and_says_that_all_groups_are_charged() -> None:
     told = planned(ALL).explain()
-    for text in (
-        "'patients' pays ε = ",
-        "'doctors' pays ε = 0.5",
-        "charged for all 3",
-        "difference of two maximum",
-    ):
+    for text in ("'patients' pays ε = ", "'doctors' pays ε = 0.5", "charged for all 3", "difference of two maximum"):
         assert text in told
 
 
@@ -226,11 +219,7 @@ def test_an_explanation_has_both_and_says_that_all_groups_are_charged() -> None:
     [
         ("SELECT AVG(cost) FROM visits", UnsupportedQuery, "AVG is not answered"),
         ("SELECT VAR_POP(cost) FROM visits", UnsupportedQuery, "VAR_POP is not answered"),
-        (
-            "SELECT regr_slope(cost, days) FROM visits WHERE ward <> 'avg(x)'",
-            UnsupportedQuery,
-            "REGR_SLOPE is not",
-        ),
+        ("SELECT regr_slope(cost, days) FROM visits WHERE ward <> 'avg(x)'", UnsupportedQuery, "REGR_SLOPE is not"),
         ("SELECT CORR(cost, days) FROM visits", UnsupportedQuery, "CORR is not answered"),
         ("SELECT MEDIAN(cost) FROM visits", UnsupportedQuery, "Quantiles"),
         ("SELECT MIN(days) FROM visits", UnsupportedQuery, "Quantiles"),
@@ -238,11 +227,7 @@ def test_an_explanation_has_both_and_says_that_all_groups_are_charged() -> None:
         ("SELECT HISTOGRAM(ward) FROM visits", UnsupportedQuery, "Quantiles"),
         ("SELECT COUNT(DISTINCT ward) FROM visits", UnsupportedQuery, "anything but the two ids"),
         ("SELECT COUNT(DISTINCT doctor || 'x') FROM visits", UnsupportedQuery, "anything but the two ids"),
-        (
-            "SELECT COUNT(DISTINCT CAST(doctor AS DOUBLE)) FROM visits",
-            UnsupportedQuery,
-            "anything but the two ids",
-        ),
+        ("SELECT COUNT(DISTINCT CAST(doctor AS DOUBLE)) FROM visits", UnsupportedQuery, "anything but the two ids"),
         (
             "SELECT COUNT(DISTINCT CASE WHEN days > 3 THEN CAST(doctor AS DOUBLE) END) FROM visits",
             UnsupportedQuery,
@@ -259,20 +244,14 @@ def test_an_explanation_has_both_and_says_that_all_groups_are_charged() -> None:
         ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient = b.patient", UnsupportedQuery, "Joins"),
         ("SELECT COUNT(*) FROM (SELECT patient FROM visits) v", UnsupportedQuery, "Joins and subqueries"),
         ("SELECT COUNT(*) FROM visits WHERE cost > (SELECT 1)", UnsupportedQuery, "Joins|one row|subquer"),
-        (
-            "SELECT COUNT(*) FROM visits WHERE days IN (SELECT days FROM visits)",
-            UnsupportedQuery,
-            "Joins|subquer",
-        ),
+        ("SELECT COUNT(*) FROM visits WHERE days IN (SELECT days FROM visits)", UnsupportedQuery, "Joins|subquer"),
         ("SELECT COUNT(*) FROM doctors", UnknownColumn, "no table"),
         ("SELECT SUM(patient) FROM visits", MissingBounds, "bounds"),
         ("SELECT patient FROM visits", UnsupportedQuery, "GROUP BY"),
         ("SELECT DISTINCT ward FROM visits", UnsupportedQuery, "DISTINCT"),
     ],
 )
-def test_what_no_flow_answers_is_refused_with_a_way_round(
-    sql: str, error: type[DiscreetError], match: str
-) -> None:
+def test_what_no_flow_answers_is_refused_with_a_way_round(sql: str, error: type[DiscreetError], match: str) -> None:
     with pytest.raises(error, match=match) as refused:
         planned(sql)
     assert refused.value.hint
@@ -355,9 +334,7 @@ def _twice(claim: FlowClaim) -> FlowClaim:
     return replace(claim, measured=(replace(column, pipes=column.pipes * 2), *claim.measured[1:]))
 
 
-@pytest.mark.parametrize(
-    ("kind", "least"), [("TINYINT", -127), ("SMALLINT", -32767), ("INTEGER", -(1 << 31) + 1)]
-)
+@pytest.mark.parametrize(("kind", "least"), [("TINYINT", -127), ("SMALLINT", -32767), ("INTEGER", -(1 << 31) + 1)])
 def test_a_number_that_has_a_negative_is_accepted(kind: str, least: int) -> None:
     check_flows(_negated(kind, least)(CLAIM))
 
@@ -371,9 +348,7 @@ SLIPS: list[Callable[[FlowClaim], FlowClaim]] = [
     _sql("GROUP BY g0, u, w", "GROUP BY g0, u"),
     _sql("GROUP BY g0, u, w", "GROUP BY u, w"),
     _sql("SELECT g0, u, w,", "SELECT g0, w, u,"),
-    _sql(
-        "GROUP BY g0, u, w", "GROUP BY g0, v0.u, w"
-    ),  # a field of a column, which is not the column of that name
+    _sql("GROUP BY g0, u, w", "GROUP BY g0, v0.u, w"),  # a field of a column, which is not the column of that name
     _sql("GROUP BY g0, u, w", "GROUP BY g0, u, v1.w"),
     _sql("SELECT g0, u, w,", "SELECT g0, v0.u, w,"),
     _sql("WHERE NOT w IS NULL", "WHERE w IS NULL"),
@@ -382,9 +357,7 @@ SLIPS: list[Callable[[FlowClaim], FlowClaim]] = [
     _sql('s."doctor" AS w', 's."ward" AS w'),
     _sql('s."doctor" AS w', 'lower(s."doctor") AS w'),
     _sql('s."patient" AS u', 's."days" AS u'),
-    _sql(
-        's."patient" AS u', 's."days" AS "U", s."patient" AS u'
-    ),  # of two such names the database takes the first
+    _sql('s."patient" AS u', 's."days" AS "U", s."patient" AS u'),  # of two such names the database takes the first
     _sql('s."patient" AS u', 's."days" AS "W", s."patient" AS u'),
     _sql('s."patient" AS u', 's."days" AS "G0", s."patient" AS u'),
     _sql('s."patient" AS u', 's."days" AS "V0", s."patient" AS u'),

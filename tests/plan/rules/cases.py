@@ -34,14 +34,7 @@ from discreet.plan.rules.rule import Rule
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 FOLDER = Path(__file__).parent
-COLUMNS = {
-    "uid": Type.INT,
-    "x": Type.INT,
-    "v": Type.INT,
-    "region": Type.TEXT,
-    "day": Type.INT,
-    "code": Type.INT,
-}
+COLUMNS = {"uid": Type.INT, "x": Type.INT, "v": Type.INT, "region": Type.TEXT, "day": Type.INT, "code": Type.INT}
 FACTS: dict[str, Fact] = {
     "x": Range(0, 100, integer=True),
     "v": Range(0, 10, integer=True),
@@ -75,9 +68,7 @@ class Case:
     def plan_terms(self) -> PlanTerms:
         """What may be spent."""
         t = self.terms
-        return PlanTerms(
-            "p", None, Fraction(t["epsilon"]), Fraction(t.get("delta", "0")), kind_of(t.get("noise"))
-        )
+        return PlanTerms("p", None, Fraction(t["epsilon"]), Fraction(t.get("delta", "0")), kind_of(t.get("noise")))
 
     def query(self, sql: str, parts: int, rules: list[Rule]) -> Query:
         """A question planned with so large a part of the terms."""

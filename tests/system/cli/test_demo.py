@@ -23,9 +23,7 @@ def test_the_story_is_told_whole_in_seconds_and_leaves_nothing_behind(call: Call
     result = call("demo")
     assert time.process_time() - start < 60
     assert (result.exit_code, result.stderr) == (0, "")
-    for number, title in enumerate(
-        ("Ask", "People with many rows", "Attack", "Average", "What is left"), start=1
-    ):
+    for number, title in enumerate(("Ask", "People with many rows", "Attack", "Average", "What is left"), start=1):
         assert f"\n{number}. {title}" in result.stdout
     assert "7,841 − 7,840 = 1" in result.stdout
     assert "After 10 answers at ε = 0.05" in result.stdout
@@ -51,9 +49,7 @@ def test_the_target_is_one_person_and_so_is_her_colleague() -> None:
 
     with open_database() as database:
         database.execute(f"CREATE VIEW adult AS FROM '{data.adult()}'")
-        counts = [
-            database.execute(q).fetchall()[0][0] for q in (demo.EVERYONE, demo.all_but(59), demo.all_but(58))
-        ]
+        counts = [database.execute(q).fetchall()[0][0] for q in (demo.EVERYONE, demo.all_but(59), demo.all_but(58))]
         rewordings = {database.execute(demo.reworded(i)).fetchall()[0][0] for i in range(20)}
     assert counts == [7_841, 7_840, 7_841]  # she earns more than $50,000, her colleague does not
     assert len(rewordings) == 1

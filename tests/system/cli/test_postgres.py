@@ -19,10 +19,7 @@ def test_a_url_is_a_ledger_for_every_command_and_its_password_is_never_printed(
     ask = ["sql", "adult.parquet", COUNT, "--epsilon", "1", "--each-row", "--ledger", url]
     said += [call(*ask, "--budget", "3"), call(*ask), call("plan", *ask[1:])]
     said += [call("budget", url, "--history"), call("ledger", "verify", url), call("ledger", "head", url)]
-    said += [
-        call("ledger", "export", url),
-        call("ledger", "transfer", url, "new.ledger", "--by", "a", "--reason", "b"),
-    ]
+    said += [call("ledger", "export", url), call("ledger", "transfer", url, "new.ledger", "--by", "a", "--reason", "b")]
     assert [one.exit_code for one in said] == [4, *[0] * (len(said) - 1)]
     assert said[1].stdout == said[2].stdout
     assert "Answered from the ledger" in said[2].stderr

@@ -166,9 +166,7 @@ def test_killed_at_any_time_what_was_acknowledged_is_never_lost(
         while more := os.read(told, 1 << 16):
             acknowledged += len(more)
         os.close(told)
-        assert (
-            acknowledged <= spent(path) <= acknowledged + kill + 1
-        )  # at most one unheard charge for each kill
+        assert acknowledged <= spent(path) <= acknowledged + kill + 1  # at most one unheard charge for each kill
     assert acknowledged >= 25
 
 

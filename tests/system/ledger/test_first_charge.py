@@ -49,14 +49,7 @@ def test_of_processes_with_different_budgets_one_opens_the_account_and_the_other
         except InvalidParameter as error:
             assert (
                 shlex.join(
-                    [
-                        "discreet",
-                        "ledger",
-                        "budget",
-                        Ledger.existing(place)._log.store.place,
-                        "p",
-                        str(3 + i % 2),
-                    ]
+                    ["discreet", "ledger", "budget", Ledger.existing(place)._log.store.place, "p", str(3 + i % 2)]
                 )
                 in error.hint
             )

@@ -38,10 +38,7 @@ NOTHING = Fraction(0), Fraction(0)
 
 def accounts(path: Path | str, *, second: Budget | None = None) -> tuple[Account, Account]:
     book = Ledger.open(path)
-    return (
-        book.open_account("patients", Budget(1)),
-        book.open_account("doctors", second or Budget(1, "1e-6")),
-    )
+    return (book.open_account("patients", Budget(1)), book.open_account("doctors", second or Budget(1, "1e-6")))
 
 
 def pair(path: Path | str, pay: MakeCharge) -> list[tuple[Account, Charge]]:
@@ -189,9 +186,7 @@ def test_killed_at_a_step_before_the_commit_neither_was_charged(
 
 @pytest.mark.skipif(not can_trace(), reason="ptrace as Linux on x86-64 has it")
 @pytest.mark.parametrize("what", ["charge", "store"])
-def test_killed_at_any_change_of_a_file_both_are_there_or_none(
-    path: Path, pay: MakeCharge, what: str
-) -> None:
+def test_killed_at_any_change_of_a_file_both_are_there_or_none(path: Path, pay: MakeCharge, what: str) -> None:
     entries = charge_together(pair(path, pay), "before", note={})
     outcomes, ended, before = set(), False, 0
     while not ended:
@@ -271,9 +266,7 @@ def _apart(bodies: list[dict[str, Any]]) -> None:
     bodies.insert(-1, bodies.pop(0) | {"population": "other"})
 
 
-@pytest.mark.parametrize(
-    "change", [_without(-1), _without(-2), _renamed, _asked_else, _unnamed, _no_list, _apart]
-)
+@pytest.mark.parametrize("change", [_without(-1), _without(-2), _renamed, _asked_else, _unnamed, _no_list, _apart])
 def test_a_charge_that_lacks_the_other_is_found(
     path: Path, pay: MakeCharge, change: Callable[[list[dict[str, Any]]], None]
 ) -> None:
@@ -314,9 +307,7 @@ def asked_at_once(place: Path | str, pay: MakeCharge) -> None:
         report = book.verify()
         assert report.ok, report.problems
         found = [book.account(p) for p in ("patients", "doctors")]
-        assert [a.budget.epsilon - a.remaining.epsilon for a in found if a is not None] == [
-            Fraction(30, 1000)
-        ] * 2
+        assert [a.budget.epsilon - a.remaining.epsilon for a in found if a is not None] == [Fraction(30, 1000)] * 2
 
 
 def test_pairs_and_single_charges_at_once(path: Path, pay: MakeCharge) -> None:

@@ -106,9 +106,7 @@ def test_a_ledger_by_url_is_used_from_the_front_door(url: str) -> None:
 
     def ask() -> Any:
         unit = dp.PrivacyUnit("user_id", max_groups=1, max_rows=2)
-        with dp.connect(
-            {"people": pandas.DataFrame(rows)}, unit=unit, budget=dp.Budget(3), ledger=url
-        ) as session:
+        with dp.connect({"people": pandas.DataFrame(rows)}, unit=unit, budget=dp.Budget(3), ledger=url) as session:
             return session.sql("SELECT COUNT(*) AS n FROM people", epsilon=1).rows
 
     assert ask() == ask()  # the second is the stored release
@@ -155,9 +153,7 @@ def test_a_raise_in_a_locked_ledger_is_signed_or_refused_and_found(
     assert ledger.verify().problems == ("entry 7 of 'p' lacks the signature of the ledger's owner.",)
 
 
-def test_values_never_stand_in_the_text_of_a_statement(
-    postgres: Server, ledger: Ledger, pay: MakeCharge
-) -> None:
+def test_values_never_stand_in_the_text_of_a_statement(postgres: Server, ledger: Ledger, pay: MakeCharge) -> None:
     """Whoever may see what the server runs, or its log of slow and failed statements, learns no secret from it."""
     account = ledger.open_account("watched", Budget(1))
     account.charge("the question", pay("1/4"), note={})
@@ -191,9 +187,7 @@ def test_a_user_who_may_not_make_tables_is_told(postgres: Server, url: str, pay:
         ledger.open_account("p", Budget(1)).charge("q", pay("1/4"), note={})
     with refused("may not use or make the tables"):
         Ledger.existing(as_guest)
-    postgres.sql(
-        f"GRANT USAGE ON SCHEMA {schema} TO guest; GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO guest"
-    )
+    postgres.sql(f"GRANT USAGE ON SCHEMA {schema} TO guest; GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO guest")
     with Ledger.existing(as_guest) as ledger:
         assert opened(ledger).remaining.epsilon * 4 == 3
         assert ledger.verify().ok
@@ -217,9 +211,7 @@ def test_passwords_come_from_the_url_the_environment_or_the_file_and_from_no_mes
     hba = postgres.data / "pg_hba.conf"
     before = hba.read_text()
     hba.write_text(f"host all locked all scram-sha-256\n{before}")
-    postgres.sql(
-        "SET password_encryption = 'scram-sha-256'; CREATE ROLE locked SUPERUSER LOGIN PASSWORD 'open:sesame'"
-    )
+    postgres.sql("SET password_encryption = 'scram-sha-256'; CREATE ROLE locked SUPERUSER LOGIN PASSWORD 'open:sesame'")
     postgres.sql("SELECT pg_reload_conf()")
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "passwords"))
     locked = url.replace("postgres@", "locked@")
@@ -248,9 +240,7 @@ def test_passwords_come_from_the_url_the_environment_or_the_file_and_from_no_mes
 
 def test_tables_of_somebody_else_are_left_alone(postgres: Server, url: str) -> None:
     schema = schema_of(url)
-    postgres.sql(
-        f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.entry (x int); INSERT INTO {schema}.entry VALUES (7)"
-    )
+    postgres.sql(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.entry (x int); INSERT INTO {schema}.entry VALUES (7)")
     with refused("holds tables that are not a ledger's"):
         Ledger.open(url)
     assert postgres.sql(f"SELECT * FROM {schema}.entry") == [[7]]
@@ -277,9 +267,7 @@ def test_tables_of_another_version_are_refused(postgres: Server, ledger: Ledger,
         Ledger.existing(url)
 
 
-def test_entries_cannot_be_changed_or_removed_by_a_mistake(
-    postgres: Server, ledger: Ledger, url: str
-) -> None:
+def test_entries_cannot_be_changed_or_removed_by_a_mistake(postgres: Server, ledger: Ledger, url: str) -> None:
     ledger.open_account("p", Budget(1))
     entries = f"{schema_of(url)}.entry"
     for mistake in (f"UPDATE {entries} SET kind = 'x'", f"DELETE FROM {entries}", f"TRUNCATE {entries}"):
@@ -288,13 +276,9 @@ def test_entries_cannot_be_changed_or_removed_by_a_mistake(
     assert ledger.verify().ok
 
 
-def test_a_read_only_user_can_look_and_not_charge(
-    postgres: Server, ledger: Ledger, url: str, pay: MakeCharge
-) -> None:
+def test_a_read_only_user_can_look_and_not_charge(postgres: Server, ledger: Ledger, url: str, pay: MakeCharge) -> None:
     ledger.open_account("p", Budget(1)).charge("q", pay("1/4"), note={})
-    postgres.sql(
-        "CREATE ROLE reader SUPERUSER LOGIN; ALTER ROLE reader SET default_transaction_read_only = on"
-    )
+    postgres.sql("CREATE ROLE reader SUPERUSER LOGIN; ALTER ROLE reader SET default_transaction_read_only = on")
     reading = url.replace("postgres@", "reader@")
     with refused("is read-only"):
         Ledger.open(reading)
@@ -461,11 +445,7 @@ def test_what_was_acknowledged_survives_a_crash_of_the_server(
 
 
 def test_without_the_wait_for_the_disk_a_crash_forgets_so_the_test_before_shows_something(
-    postgres: Server,
-    settings: Callable[..., None],
-    url: str,
-    pay: MakeCharge,
-    monkeypatch: pytest.MonkeyPatch,
+    postgres: Server, settings: Callable[..., None], url: str, pay: MakeCharge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings(**LAZY)
     with Ledger.open(url) as ledger:
@@ -474,9 +454,7 @@ def test_without_the_wait_for_the_disk_a_crash_forgets_so_the_test_before_shows_
     for _ in range(10):  # the server may happen to write the log out
         with Ledger.existing(url) as ledger:
             account, before = ledger.open_account("p", None), ledger.head
-            account.charge(
-                "q", pay("1/10"), note={}
-            )  # the first one of a ledger that is opened is a transaction
+            account.charge("q", pay("1/10"), note={})  # the first one of a ledger that is opened is a transaction
             crash(postgres)
         with Ledger.existing(url) as fresh:
             if fresh.head == before:
@@ -485,11 +463,7 @@ def test_without_the_wait_for_the_disk_a_crash_forgets_so_the_test_before_shows_
 
 
 def test_what_a_reader_or_a_refusal_has_told_survives_a_crash_though_its_writer_never_heard(
-    postgres: Server,
-    settings: Callable[..., None],
-    url: str,
-    pay: MakeCharge,
-    monkeypatch: pytest.MonkeyPatch,
+    postgres: Server, settings: Callable[..., None], url: str, pay: MakeCharge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between a commit and its wait others can see it. Whoever has told what it saw has waited."""
     settings(**LAZY)
@@ -521,10 +495,7 @@ def test_a_ledger_that_is_held_too_long_is_busy_and_nothing_is_charged(
 ) -> None:
     ledger.open_account("p", Budget(1))
     where = str(postgres.folder / f".s.PGSQL.{postgres.port}")
-    with (
-        at(url, patience=0.3) as hasty,
-        native.Connection("postgres", unix_sock=where, ssl_context=False) as other,
-    ):
+    with at(url, patience=0.3) as hasty, native.Connection("postgres", unix_sock=where, ssl_context=False) as other:
         other.run("BEGIN")
         other.run(f"LOCK TABLE {schema_of(url)}.ledger IN EXCLUSIVE MODE")
         with refused("held by another client; nothing was charged", LedgerBusy):

@@ -90,18 +90,14 @@ def test_the_second_charge_of_an_account_is_added_by_the_database(
 ) -> None:
     assert added(postgres, url) == 0
     for i in range(3):
-        entry = account.charge(
-            f"q{i}", pay("1/7", "0"), note={"größe": '客户 \'\\ $$ %s :x "seq":0,"spent":[]'}
-        )
+        entry = account.charge(f"q{i}", pay("1/7", "0"), note={"größe": '客户 \'\\ $$ %s :x "seq":0,"spent":[]'})
         assert entry == account.history()[-1]
     assert added(postgres, url) == 3
     assert account.remaining.epsilon == 1 - Fraction(1, 100) - Fraction(3, 7)
     assert ledger.verify().ok
 
 
-def test_values_never_stand_in_the_text_of_a_statement(
-    postgres: Server, account: Account, pay: MakeCharge
-) -> None:
+def test_values_never_stand_in_the_text_of_a_statement(postgres: Server, account: Account, pay: MakeCharge) -> None:
     account.charge("the question", pay("1/4"), note={"sql": "SELECT wealth"})
     shown = str(postgres.sql("SELECT query FROM pg_stat_activity")) + postgres.log()
     assert "CALL" in shown
@@ -121,10 +117,7 @@ def test_it_adds_up_and_refuses_as_the_ordinary_way_does(
         found: list[object] = []
         with Ledger.open(url) as ledger:
             account = ledger.open_account(
-                "p",
-                budget,
-                filter=rule,
-                curve=None if curve is None else PrivacyLoss(curve.events),
+                "p", budget, filter=rule, curve=None if curve is None else PrivacyLoss(curve.events)
             )
             for i, size in enumerate(sizes):
                 cost = pay(Fraction(1, size)) if rule == "basic" else gaussian(f"1/{size}")
@@ -160,9 +153,7 @@ def test_the_last_of_a_budget_is_taken_and_not_more(
     assert account.remaining.epsilon == 0
 
 
-def test_what_changed_meanwhile_is_heeded(
-    ledger: Ledger, url: str, account: Account, pay: MakeCharge
-) -> None:
+def test_what_changed_meanwhile_is_heeded(ledger: Ledger, url: str, account: Account, pay: MakeCharge) -> None:
     account.charge("q", pay("1/100"), note={})
     with Ledger.open(url) as other:
         owner = opened(other)
@@ -200,9 +191,7 @@ def test_after_a_move_nothing_is_added(
     assert ledger.verify().ok
 
 
-def test_charges_for_other_neighbours_or_with_a_bad_note_are_refused_as_ever(
-    account: Account, pay: MakeCharge
-) -> None:
+def test_charges_for_other_neighbours_or_with_a_bad_note_are_refused_as_ever(account: Account, pay: MakeCharge) -> None:
     account.charge("q", pay("1/100"), note={})
     for wrong in ({"x": float("nan")}, {"x": {1: 2}}, {"x": object()}):
         with pytest.raises(InvalidParameter):
@@ -302,9 +291,7 @@ def test_to_a_damaged_ledger_nothing_is_added(
 
 
 @pytest.mark.parametrize("released", [False, True])
-@pytest.mark.parametrize(
-    "body", ['"kind":"refund"', '"units":null,"weight":1', '"scope":"half"', '"units":{}']
-)
+@pytest.mark.parametrize("body", ['"kind":"refund"', '"units":null,"weight":1', '"scope":"half"', '"units":{}'])
 def test_after_an_entry_of_a_newer_version_nothing_is_added(
     postgres: Server, url: str, account: Account, pay: MakeCharge, body: str, released: bool
 ) -> None:
@@ -338,9 +325,7 @@ def test_tables_that_were_made_without_the_procedure_are_charged_in_the_ordinary
     postgres: Server, url: str, ledger: Ledger, account: Account, pay: MakeCharge
 ) -> None:
     s = schema_of(url)
-    postgres.sql(
-        f"DROP PROCEDURE {s}.add; ALTER TABLE {s}.ledger DROP fence; ALTER TABLE {s}.entry DROP attempt"
-    )
+    postgres.sql(f"DROP PROCEDURE {s}.add; ALTER TABLE {s}.ledger DROP fence; ALTER TABLE {s}.entry DROP attempt")
     for i in range(3):
         account.charge(f"q{i}", pay("1/100"), note={})
     assert ledger.verify().ok
@@ -486,9 +471,7 @@ def test_a_message_that_comes_after_it_was_given_up_does_nothing(
         return ask(link, *steps)
 
     monkeypatch.setattr(Link, "ask", losing)
-    account.charge(
-        "once", pay("1/100"), note={}
-    )  # in the ordinary way, after it was found that it was not made
+    account.charge("once", pay("1/100"), note={})  # in the ordinary way, after it was found that it was not made
     with Ledger.open(url) as other:  # the lost message arrives at last
         straight = Link(address(url), patience=2)
         (((answer,),),) = straight.ask(held_back[0])
@@ -526,8 +509,7 @@ def once_asleep(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "made_by_it"),
-    [("    COMMIT;", 0), ("    nothing := pg_logical_emit_message(true, 'discreet', '');", 1)],
+    ("where", "made_by_it"), [("    COMMIT;", 0), ("    nothing := pg_logical_emit_message(true, 'discreet', '');", 1)]
 )
 def test_terminated_before_or_after_its_commit_a_charge_is_made_once(
     postgres: Server, url: str, ledger: Ledger, account: Account, pay: MakeCharge, where: str, made_by_it: int

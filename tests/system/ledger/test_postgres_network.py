@@ -144,9 +144,7 @@ def test_cut_at_any_message_of_a_charge_in_one_message_what_is_said_of_it_is_tru
     straight.close()
 
 
-def test_a_read_that_is_cut_off_is_told_and_the_next_one_works(
-    postgres: Server, proxy: Proxy, pay: MakeCharge
-) -> None:
+def test_a_read_that_is_cut_off_is_told_and_the_next_one_works(postgres: Server, proxy: Proxy, pay: MakeCharge) -> None:
     url = postgres.url()
     schema = url.rpartition("=")[2]
     straight = Ledger.open(url)

@@ -109,9 +109,7 @@ def test_once_the_wait_is_over_a_charge_is_told_and_made_once(
     postgres: Server, account: Account, pay: MakeCharge, way: str
 ) -> None:
     (told,) = cancelling(
-        postgres,
-        lambda: account.charge("q", pay("1/100"), note={}).question,
-        then=lambda: standbys(postgres, ""),
+        postgres, lambda: account.charge("q", pay("1/100"), note={}).question, then=lambda: standbys(postgres, "")
     )
     assert told == "q"
     assert [entry.question for entry in account.history()].count("q") == 1

@@ -106,9 +106,7 @@ def test_eight_processes_that_charge_at_once_lose_double_and_reorder_no_charge(
         assert ledger.verify().ok
     assert [entry.seq for entry in history] == list(range(1, 8 * each + 2))
     for i in range(8):
-        charged = [
-            (entry.seq, entry.question) for entry in history[1:] if str(entry.question).startswith(f"{i} ")
-        ]
+        charged = [(entry.seq, entry.question) for entry in history[1:] if str(entry.question).startswith(f"{i} ")]
         numbers = ast.literal_eval((path.parent / f"numbers-{i}").read_text())
         assert charged == [(seq, f"{i} {k}") for k, seq in enumerate(numbers)]
 
@@ -129,9 +127,7 @@ def test_of_processes_that_want_different_budgets_one_wins_and_the_others_are_to
     assert account.budget == Budget(statuses.index(0) + 1)
 
 
-def test_processes_that_pin_a_table_at_once_agree(
-    ledger: Ledger, path: Path, fork: Fork, ended: Ended
-) -> None:
+def test_processes_that_pin_a_table_at_once_agree(ledger: Ledger, path: Path, fork: Fork, ended: Ended) -> None:
     account = ledger.open_account("p", Budget(1))
 
     def pin(i: int) -> bool:
@@ -232,9 +228,7 @@ def test_an_entry_that_another_thread_adds_while_one_begins_to_read_is_no_missin
                 nonlocal inside
                 if not inside:  # the moment that is read is fixed, and now somebody else charges
                     inside = True
-                    other = threading.Thread(
-                        target=account.charge, args=("q", pay("1/10")), kwargs={"note": {}}
-                    )
+                    other = threading.Thread(target=account.charge, args=("q", pay("1/10")), kwargs={"note": {}})
                     other.start()
                     other.join()
                 return work(transaction)

@@ -20,9 +20,7 @@ MECHANISMS: list[Numeric] = [Laplace(epsilon="1e-20"), Gaussian(sigma="1e20")]
 @pytest.mark.parametrize("hook", [True, False], ids=["with the hook", "by the process id alone"])
 @pytest.mark.parametrize("left", [0, 1, 100])
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_parents_and_children_of_forks_have_noise_of_their_own(
-    mechanism: Numeric, hook: bool, left: int
-) -> None:
+def test_parents_and_children_of_forks_have_noise_of_their_own(mechanism: Numeric, hook: bool, left: int) -> None:
     """Parent, two children and a grandchild of each release the same value from what a common reserve left."""
     mechanism.release(0)
     while len(mechanism._for_wholes._stock[1]) != left:

@@ -157,10 +157,7 @@ class Bent:
             before += (float(angle[0]) / self.tau) ** 2 / 2
             over = max(loss * math.cos(last) - level, 0.0) / self.tau
             after += (float(angle[-1]) / self.tau) ** 2 / 2 - over * over / 2
-        left, right = (
-            math.exp(min(self.log_left + before, _MANY)),
-            math.exp(min(self.log_right + after, _MANY)),
-        )
+        left, right = (math.exp(min(self.log_left + before, _MANY)), math.exp(min(self.log_right + after, _MANY)))
         share = (gained * (1 - 1e-9) + self.left - left - right) / self.whole
         size = (dot(self.most, kept) + left + right) / self.part
         return min(math.log1p(-share) if share < 1 else 0.0, math.log(max(size, 1e-300)))

@@ -22,14 +22,7 @@ from discreet.accounting.engines.closed import GAUSSIAN, SUM, deltas, epsilons
 from discreet.accounting.laws import laws
 from discreet.accounting.sums import sums, total
 from discreet.privacy.discrete_events import RandomizedResponseEvent
-from discreet.privacy.event import (
-    ApproximateEvent,
-    Composed,
-    DiscreteLaplaceEvent,
-    Event,
-    GaussianEvent,
-    LaplaceEvent,
-)
+from discreet.privacy.event import ApproximateEvent, Composed, DiscreteLaplaceEvent, Event, GaussianEvent, LaplaceEvent
 from discreet.privacy.exact import above, below
 from discreet.privacy.law import AtomsLaw, Law
 from discreet.privacy.pair import ACCURACY, FLOOR, Curve, Pair
@@ -225,16 +218,12 @@ def _asked(events: Composed, question: _Question) -> Answer | None:
         if bounds is None:
             continue
         best = _both(best, bounds, engine)
-        if _is_tight(best) or (
-            question.delta is not None and best.upper - Fraction(best.lower) <= _NEAR_ZERO
-        ):
+        if _is_tight(best) or (question.delta is not None and best.upper - Fraction(best.lower) <= _NEAR_ZERO):
             break
     return best
 
 
-def _engines(
-    events: Composed, question: _Question
-) -> Iterator[tuple[AccountingEngine, Callable[[], Bounds | None]]]:
+def _engines(events: Composed, question: _Question) -> Iterator[tuple[AccountingEngine, Callable[[], Bounds | None]]]:
     """Yield the engines that can answer, the best first, each as a call."""
     few = len(events.parts) <= _FEW
     sides = _sides(events) if few else ()

@@ -111,9 +111,7 @@ def connect_the_dots(pair: Pair, step: float, low: float, high: float) -> GridLa
     if not -x[0] - nudge >= reverse.epsilon_max:
         lost += float(np.exp(x[0]) * reverse.upper(np.array([-x[0] - nudge]))[0]) * (1 + 2.0**-20)
     sharp = _on_the_grid(pair, x, implied * (scale * (1 + rounding)), step, nudge)
-    exact = sharp <= min(
-        _EXACT, max(_EXACT / 100, step * step / 20)
-    )  # a smooth curve is better served otherwise
+    exact = sharp <= min(_EXACT, max(_EXACT / 100, step * step / 20))  # a smooth curve is better served otherwise
     excess = math.log1p(max(sharp, most - 1)) if exact else math.log(most)
     return GridLaw(first, step, mass, infinite, exact, nudge, excess * (1 + 2 * _UNIT) + _UNIT, lost)
 
@@ -158,8 +156,7 @@ def _walk(place: list[int], y: list[float], bend: Curve, step: float) -> list[in
 def _bend(y: Curve, keep: NDArray[np.intp], step: float) -> Curve:
     gap, drop = step * np.diff(keep), -np.diff(y[keep])
     return np.asarray(
-        np.append(_BIG - y[keep[0]], drop / -np.expm1(-gap))
-        - np.append(drop * np.exp(-gap) / -np.expm1(-gap), 0.0)
+        np.append(_BIG - y[keep[0]], drop / -np.expm1(-gap)) - np.append(drop * np.exp(-gap) / -np.expm1(-gap), 0.0)
     )
 
 

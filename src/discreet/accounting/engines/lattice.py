@@ -24,14 +24,7 @@ import numpy as np
 
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.engines.connect_the_dots import FARTHEST, GridLaw, connect_the_dots, reach
-from discreet.accounting.engines.tilted import (
-    TiltedSums,
-    TiltedWindow,
-    log_kernel,
-    log_mgf,
-    tilt,
-    transformed,
-)
+from discreet.accounting.engines.tilted import TiltedSums, TiltedWindow, log_kernel, log_mgf, tilt, transformed
 from discreet.privacy.law import AtomsLaw
 from discreet.privacy.pair import ACCURACY, FLOOR, Pair
 
@@ -52,9 +45,7 @@ _SHARE = 1e-11  # of δ: what the window and the ends of the grids may each cost
 _COARSE = 1200  # points of the laws on which the tilt and the window are found
 _LATTICE = 1 << 14  # the most steps of one pair's grid for trying the step that divides all losses
 _STEEPEST = 2e4  # the largest c·ε
-_STEEP_STEP = (
-    10.0  # the largest c·step where losses are multiples of the step: more would blur the point below
-)
+_STEEP_STEP = 10.0  # the largest c·step where losses are multiples of the step: more would blur the point below
 _MOST_TILT = 20.0
 _MOST_STEEP = 2.0**30  # over the sum of the largest losses: a larger t would lose the digits of log M
 _GOLDEN = (math.sqrt(5) - 1) / 2
@@ -81,9 +72,7 @@ def epsilon_bounds(parts: Parts, delta: float) -> Bounds | None:
         return _single(parts[0][0], delta)
     log_delta = math.log(delta)
     plan = _plan(
-        parts,
-        math.log(max(delta * _SHARE, FLOOR)),
-        lambda k: lambda c: (k(c) + log_kernel(c) - log_delta) / c,
+        parts, math.log(max(delta * _SHARE, FLOOR)), lambda k: lambda c: (k(c) + log_kernel(c) - log_delta) / c
     )
     if plan is None:
         return None
@@ -216,9 +205,7 @@ class _Plan:
         return (t, value) if t <= most else (most, loss(most))
 
     def _t(self) -> float:
-        variance = math.fsum(
-            n * _variance(law, self.c) for law, (_, n) in zip(self.laws, self.parts, strict=True)
-        )
+        variance = math.fsum(n * _variance(law, self.c) for law, (_, n) in zip(self.laws, self.parts, strict=True))
         return min(math.sqrt(-2 * self.tail / max(variance, 1e-30)), math.exp(_MOST_TILT))
 
 
@@ -257,9 +244,7 @@ def _window(plan: _Plan, epsilon: float) -> TiltedWindow | None:
 
 
 def _dots(plan: _Plan, step: float) -> list[GridLaw]:
-    return [
-        connect_the_dots(pair, step, *ends) for (pair, _), ends in zip(plan.parts, plan.ends, strict=True)
-    ]
+    return [connect_the_dots(pair, step, *ends) for (pair, _), ends in zip(plan.parts, plan.ends, strict=True)]
 
 
 def _plan(

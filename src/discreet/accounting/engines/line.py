@@ -36,9 +36,7 @@ _SHORT = 64.0  # nodes: no place is looked for that needs fewer
 _CLOSE = 8.0  # log of what it may be larger than δ there: beyond that, the second of these
 _HEIGHTS = np.geomspace(1.0, 2000.0, 16)  # in units of c
 _LOG_HEIGHTS = np.log(_HEIGHTS)
-_HOPELESS = (
-    3.0  # of the logarithm of what is cut off: it is out of reach if it is roughly that much too large
-)
+_HOPELESS = 3.0  # of the logarithm of what is cut off: it is out of reach if it is roughly that much too large
 _SHORTER = 0.8  # of the period: what makes it worth while to look below c
 
 _FLAT = 0.08  # in log c: any c is valid, and the bound is flat around the best
@@ -193,9 +191,7 @@ def certain(law: Law) -> Dropped:
     return Dropped(0.0, math.log(max(law.p_most(), 1e-300)) + 1e-12, 0.0)
 
 
-def trace_mirrored(
-    law: Law, epsilon: float, log_delta: float, most_nodes: int, mu: float = 0.0
-) -> Mirrored | None:
+def trace_mirrored(law: Law, epsilon: float, log_delta: float, most_nodes: int, mu: float = 0.0) -> Mirrored | None:
     """`trace` of the law of −L under Q; None too where the law has no formula for that."""
     mirror = law.mirror()
     if mirror is None or not 0 < epsilon < 600:
@@ -211,14 +207,7 @@ def trace_mirrored(
 
 
 def trace(
-    law: Law,
-    c: float,
-    epsilon: float,
-    log_delta: float,
-    most_nodes: int,
-    mu: float = 0.0,
-    *,
-    again: bool = True,
+    law: Law, c: float, epsilon: float, log_delta: float, most_nodes: int, mu: float = 0.0, *, again: bool = True
 ) -> VerticalLine | None:
     """Return the line through c, good to SHARE of δ (or `_wider`) for ε and above, with a Gaussian use of that μ added.
 
@@ -249,17 +238,14 @@ def trace(
         if found is not None:
             break
     if found is None:
-        if (
-            again and 0 < nodes < _SHORT
-        ):  # so few are not in reach: nearer to 0 the bounds of heights are better
+        if again and 0 < nodes < _SHORT:  # so few are not in reach: nearer to 0 the bounds of heights are better
             return trace(whole, _CLOSER * c, epsilon, log_delta, most_nodes, mu, again=False)
         return None
     height, decay = found
     upper, lower = ([(t, log_mgf(law, t) + kernel(t)) for t in tried[list(at)].tolist()] for at in chosen)
     sides = ((0.0, 0.0), *lower), tuple(upper)
     period = max(
-        12 / c,
-        *(min(max(top - t * epsilon - target, _APART) / abs(c - t) for t, top in side) for side in sides),
+        12 / c, *(min(max(top - t * epsilon - target, _APART) / abs(c - t) for t, top in side) for side in sides)
     )
     if not height * period < (1.2 * most_nodes + 64) * 2 * math.pi:
         return None

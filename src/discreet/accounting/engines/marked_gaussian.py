@@ -26,17 +26,7 @@ from discreet.accounting.engines.sampled_loss import (
     one_by_one,
     power,
 )
-from discreet.accounting.engines.windows import (
-    BEYOND,
-    FAR,
-    LARGEST,
-    SMOOTH,
-    WIDEST,
-    cells,
-    farthest,
-    place,
-    spread,
-)
+from discreet.accounting.engines.windows import BEYOND, FAR, LARGEST, SMOOTH, WIDEST, cells, farthest, place, spread
 from discreet.privacy.law import Law
 from discreet.privacy.nonuniform import PHASE, Complex, Floats, dot, line_sizes, line_sums, summed
 
@@ -162,14 +152,10 @@ class MarkedGaussianLaw(Law):
         grown = np.exp(np.minimum(exponent, LARGEST)) * at.share
         slipped = np.abs(p) * slip + 2 * np.abs(grows)
         end = math.exp(min(float(exponent[-1]), LARGEST))
-        rest = (
-            2 * math.erfc(FAR / math.sqrt(2)) * math.exp(min(max(p * math.log1p(-self.rate), 0.0), LARGEST))
-        )
+        rest = 2 * math.erfc(FAR / math.sqrt(2)) * math.exp(min(max(p * math.log1p(-self.rate), 0.0), LARGEST))
         gone = spacing / self.sigma
 
-        def total(
-            weight: Floats, sizes: Floats, base: float, base_off: float, cut: float, vanished: float
-        ) -> _PAIR:
+        def total(weight: Floats, sizes: Floats, base: float, base_off: float, cut: float, vanished: float) -> _PAIR:
             """Return the sums along the line; `sizes` are the weights, in units of which the window is off."""
             error = base_off + dot(slipped, weight) + 4 * abs(base)
             if count == 1:
@@ -275,9 +261,7 @@ class _Points:
 
 
 @lru_cache(maxsize=8)
-def _points(
-    sigma: float, rate: float, low: float, high: float, spacing: float, first: int, last: int
-) -> _Points:
+def _points(sigma: float, rate: float, low: float, high: float, spacing: float, first: int, last: int) -> _Points:
     return _Points(sigma, rate, low, high, spacing, first, last)
 
 
@@ -290,9 +274,7 @@ def _rough_points(sigma: float, rate: float) -> tuple[Floats, Floats, Floats]:
 
 
 @lru_cache(maxsize=8)
-def _rough_windows(
-    sigma: float, rate: float, low: float, high: float
-) -> tuple[Floats, Floats, Floats, Floats]:
+def _rough_windows(sigma: float, rate: float, low: float, high: float) -> tuple[Floats, Floats, Floats, Floats]:
     """As above, with 1 − ψ of the lower level and log ψ of the upper one in place of λ."""
     normal, loss, level = _rough_points(sigma, rate)
     marked = np.exp(_log_normal((level - low) / spread(low))) if low else level

@@ -138,9 +138,7 @@ class SampledGaussianLaw(Law):
         if not size < _MOST or size * count > _MOST_PRODUCTS:
             return infinite
         # Multiples of a spacing of few digits are exact.
-        x: Floats = np.asarray(
-            spacing * (math.floor(low / spacing) + np.arange(math.ceil(size) + 2)), np.float64
-        )
+        x: Floats = np.asarray(spacing * (math.floor(low / spacing) + np.arange(math.ceil(size) + 2)), np.float64)
         loss = losses(self.sigma, self.rate, x)
         slip = loss_slips(self.sigma, self.rate, x, loss)
         share = spacing / (self.sigma * math.sqrt(2 * math.pi))
@@ -302,9 +300,7 @@ class _Moved:
     At a height the integrand is multiplied by a window that falls beyond the ends: `sums`, as logarithms.
     """
 
-    def __init__(
-        self, law: SampledGaussianLaw, c: float, turns: Floats, y: float, low: float, high: float
-    ) -> None:
+    def __init__(self, law: SampledGaussianLaw, c: float, turns: Floats, y: float, low: float, high: float) -> None:
         sigma = law.sigma
         low, middle, high = low - 3 * sigma, high + _WINDOW * sigma, high + 3 * sigma
         width = _width(law, low, high)

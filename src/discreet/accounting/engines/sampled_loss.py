@@ -98,9 +98,7 @@ def difference(
     r = steps * log1p(ratio)
     r_off = steps * off / np.maximum(1 - np.abs(ratio) - off, 1e-300) + 8 * UNIT * np.abs(r)
     near = e2 * np.expm1(r)
-    near_error = np.abs(near) * (np.expm1(rel_a) + 8 * UNIT) + np.abs(e2) * np.exp(np.abs(r)) * np.expm1(
-        r_off
-    )
+    near_error = np.abs(near) * (np.expm1(rel_a) + 8 * UNIT) + np.abs(e2) * np.exp(np.abs(r)) * np.expm1(r_off)
     use = (np.abs(ratio) + off < 0.5) & (near_error < plain_error)
     value, error = np.where(use, near, plain), np.where(use, near_error, plain_error)
     value = np.where(np.abs(value) > error, value, error + 1e-300)  # at most three times the error away

@@ -109,9 +109,7 @@ class TiltedSums:
     def _smoothed(self, epsilon: float) -> float:
         at = (epsilon + self.low_nudge) * (1 + math.copysign(4 * _UNIT, epsilon + self.low_nudge))
         return (
-            self._read(self.lower, at + 2.0**-48 * self.step, up=False)
-            * math.exp(-self.excess)
-            * (1 - 8 * _UNIT)
+            self._read(self.lower, at + 2.0**-48 * self.step, up=False) * math.exp(-self.excess) * (1 - 8 * _UNIT)
             - self.lost
         )
 
@@ -153,14 +151,10 @@ def transformed(
         relative += n * (error + (w.size // size + 2) * _UNIT)
     log_k = math.fsum(n * k for n, k in zip(counts, tilts, strict=True))
     above = math.fsum(n * log_mgf(law, c + window.up) for law, n in both) - log_k - window.up * end * step
-    below = (
-        math.fsum(n * log_mgf(law, c - window.down) for law, n in both) - log_k + window.down * bottom * step
-    )
+    below = math.fsum(n * log_mgf(law, c - window.down) for law, n in both) - log_k + window.down * bottom * step
     farthest = max(float(np.max(np.abs(law.losses()))) for law in laws)
     slack = 2.0**-40 * (
-        uses * (1 + (c + window.up + window.down) * farthest)
-        + (window.up + window.down) * size * step
-        + abs(log_k)
+        uses * (1 + (c + window.up + window.down) * farthest) + (window.up + window.down) * size * step + abs(log_k)
     )
     if slack > 1:
         return None
@@ -188,9 +182,7 @@ def transformed(
     mass = np.maximum(q, 0.0)
     mass += error
     mass[beyond] = 0.0
-    first_far = int(
-        np.searchsorted((c + 1) * d, 690.0, side="right")
-    )  # from where on the curve may underflow
+    first_far = int(np.searchsorted((c + 1) * d, 690.0, side="right"))  # from where on the curve may underflow
     far = float(mass[first_far:] @ np.exp(-c * d[first_far:])) + 1e-300
     upper = _curve(mass, d, c, step)
     upper += off_top * most

@@ -36,9 +36,7 @@ _SHARP = 1e-6  # of δ: the same where ε is given
 
 def answers(sides: Sequence[Sequence[tuple[Pair, int]]]) -> bool:
     """Return whether each side is two uses of one sample."""
-    return bool(sides) and all(
-        len(side) == 1 and side[0][1] == 2 and _is_sampled(side[0][0]) for side in sides
-    )
+    return bool(sides) and all(len(side) == 1 and side[0][1] == 2 and _is_sampled(side[0][0]) for side in sides)
 
 
 def epsilon_bounds(parts: Sequence[tuple[Any, int]], delta: float) -> Bounds | None:
@@ -54,9 +52,7 @@ def epsilon_bounds(parts: Sequence[tuple[Any, int]], delta: float) -> Bounds | N
     if about == 0.0:  # its upper bound of δ(0) says so
         return Bounds(0.0, 0.0)
     slope = coarse.slope(about)
-    return _Cells(pair, mu, coarse.refined(about, max(_APART * about, _NEAR_ZERO) * slope)).bounds(
-        delta, about, slope
-    )
+    return _Cells(pair, mu, coarse.refined(about, max(_APART * about, _NEAR_ZERO) * slope)).bounds(delta, about, slope)
 
 
 def _is_sampled(pair: Pair) -> TypeGuard[PoissonPair]:

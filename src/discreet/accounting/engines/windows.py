@@ -142,9 +142,7 @@ class _Paths:
         in_low, out_low = kept(self.low or self.high)
         calm = band = bare + in_low
         if self.low:
-            in_high, out_high = (
-                kept(self.high) if self.high < math.inf else (np.zeros(1), np.full(1, -math.inf))
-            )
+            in_high, out_high = kept(self.high) if self.high < math.inf else (np.zeros(1), np.full(1, -math.inf))
             band = bare + _TWICE + np.minimum(np.maximum(in_high, in_low), np.maximum(out_low, out_high))
         return size, least, most, calm, band
 
@@ -180,9 +178,7 @@ class CellBounds:
         if paths.high == math.inf:
             return 0.0
         square = spread(paths.high) ** 2
-        spare = (
-            float(paths.levels[-1]) * (math.cos(t) - t * math.tan(t)) - paths.high - max(self.p, 0.0) * square
-        )
+        spare = float(paths.levels[-1]) * (math.cos(t) - t * math.tan(t)) - paths.high - max(self.p, 0.0) * square
         return spare / (math.tan(t) * square + 1e-300)
 
     def bound(self, y: float) -> float:
@@ -230,12 +226,8 @@ class CellBounds:
             best.append(at)
             spacing = min(spacing, -value(at))
         # Few spacings, so that points are used again for other powers.
-        spacing = (
-            few_digits(sigma * 2 ** (math.floor(6 * math.log2(spacing / sigma)) / 6)) if spacing > 0 else 0.0
-        )
+        spacing = few_digits(sigma * 2 ** (math.floor(6 * math.log2(spacing / sigma)) / 6)) if spacing > 0 else 0.0
         if not spacing:
             return 0.0, math.inf, math.inf
-        off = [
-            4 * math.exp(min(grown(i + 1)[k] - turned(i + 1) / spacing, LARGEST)) for k, i in enumerate(best)
-        ]
+        off = [4 * math.exp(min(grown(i + 1)[k] - turned(i + 1) / spacing, LARGEST)) for k, i in enumerate(best)]
         return spacing, off[0], off[-1]

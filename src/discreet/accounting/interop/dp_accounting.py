@@ -80,9 +80,7 @@ class _Reader:
         if id(node) in self.known:
             return self.known[id(node)][1]
         if depth > _DEEPEST:
-            raise InvalidParameter(
-                f"the event is nested more than {_DEEPEST} deep, or inside itself: {where[:60]}…."
-            )
+            raise InvalidParameter(f"the event is nested more than {_DEEPEST} deep, or inside itself: {where[:60]}….")
         name, values = _name_and_values(node, where)
         try:
             found = self._loss(name, values, where, depth)
@@ -119,15 +117,11 @@ def _no_op(values: _Values, relation: Relation) -> PrivacyLoss:
 
 
 def _gaussian(values: _Values, relation: Relation) -> PrivacyLoss:
-    return accounting.gaussian(
-        positive("noise_multiplier", values["noise_multiplier"]) / contributions(relation)
-    )
+    return accounting.gaussian(positive("noise_multiplier", values["noise_multiplier"]) / contributions(relation))
 
 
 def _laplace(values: _Values, relation: Relation) -> PrivacyLoss:
-    return accounting.laplace(
-        positive("noise_multiplier", values["noise_multiplier"]), contributions(relation)
-    )
+    return accounting.laplace(positive("noise_multiplier", values["noise_multiplier"]), contributions(relation))
 
 
 def _discrete_laplace(values: _Values, relation: Relation) -> PrivacyLoss:
@@ -216,9 +210,7 @@ def _name_and_values(node: object, where: str) -> tuple[str, _Values]:
         name = _text(node[1] if len(node) > 1 else None, where)
         fields = FIELDS.get(name, ())
         if len(node) - 2 > len(fields) and name in FIELDS:
-            raise InvalidParameter(
-                f"{where} ({name}): it has more fields than {', '.join(fields) or 'none'}."
-            )
+            raise InvalidParameter(f"{where} ({name}): it has more fields than {', '.join(fields) or 'none'}.")
         given = dict(zip(fields, node[2:], strict=False))
     else:
         name = type(node).__name__

@@ -88,9 +88,7 @@ def _loss(loss: PrivacyLoss, relation: str | Relation | None) -> _Written:
     own = loss.events.relation
     asked = (own or Relation.ADD_REMOVE) if relation is None else Relation.parse(relation)
     if own is not None and own is not asked:
-        raise InvalidParameter(
-            f"this loss holds for {own.value} neighbours only, not for {asked.value} ones."
-        )
+        raise InvalidParameter(f"this loss holds for {own.value} neighbours only, not for {asked.value} ones.")
     parts = [_times(_use(event, asked), n) for event, n in loss.events]
     if len(parts) == 1:
         return parts[0]
@@ -103,9 +101,7 @@ def _times(written: _Written, n: int) -> _Written:
 
 def _use(event: Event, relation: Relation) -> _Written:
     if type(event) not in _WRITERS:
-        raise InvalidParameter(
-            f"dp_accounting has no event for a {type(event).__name__.removesuffix('Event')} use."
-        )
+        raise InvalidParameter(f"dp_accounting has no event for a {type(event).__name__.removesuffix('Event')} use.")
     return _WRITERS[type(event)](event, relation)
 
 
@@ -129,9 +125,7 @@ def _gaussian(e: GaussianEvent, relation: Relation) -> _Written:
 
 def _discrete_laplace(e: DiscreteLaplaceEvent, relation: Relation) -> _Written:
     return _event(
-        "DiscreteLaplaceDpEvent",
-        noise_parameter=up(1 / e.scale),
-        sensitivity=-(-e.shift // contributions(relation)),
+        "DiscreteLaplaceDpEvent", noise_parameter=up(1 / e.scale), sensitivity=-(-e.shift // contributions(relation))
     )
 
 

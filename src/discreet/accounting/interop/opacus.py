@@ -15,11 +15,7 @@ from discreet.privacy.exact import exact
 from discreet.privacy.sampling import PoissonEvent
 
 _MECHANISMS = ("rdp", "gdp", "prv")
-_KEYS = (
-    ("noise_multiplier",),
-    ("sample_rate", "sampling_probability"),
-    ("steps", "num_compositions", "num_steps"),
-)
+_KEYS = (("noise_multiplier",), ("sample_rate", "sampling_probability"), ("steps", "num_compositions", "num_steps"))
 
 
 def from_opacus(history: object) -> PrivacyLoss:

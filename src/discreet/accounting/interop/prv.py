@@ -40,15 +40,12 @@ def _one(mechanism: Any) -> PrivacyLoss:
     name = type(mechanism).__name__
     if name not in _MECHANISMS:
         raise InvalidParameter(
-            f"{name} is not a mechanism that can be accounted for.",
-            hint=f"these can: {', '.join(_MECHANISMS)}",
+            f"{name} is not a mechanism that can be accounted for.", hint=f"these can: {', '.join(_MECHANISMS)}"
         )
     try:
         return _MECHANISMS[name](mechanism)
     except AttributeError:
-        raise InvalidParameter(
-            f"the {name} does not hold its parameters as prv_accountant 0.2 does."
-        ) from None
+        raise InvalidParameter(f"the {name} does not hold its parameters as prv_accountant 0.2 does.") from None
 
 
 def _quotient(name: str, value: Real) -> Fraction:
@@ -58,9 +55,9 @@ def _quotient(name: str, value: Real) -> Fraction:
 
 _MECHANISMS: Mapping[str, Callable[[Any], PrivacyLoss]] = MappingProxyType(
     {
-        "PoissonSubsampledGaussianMechanism": lambda m: accounting.gaussian(
-            exact("noise_multiplier", m.sigma)
-        ).poisson(exact("sampling_probability", m.p)),
+        "PoissonSubsampledGaussianMechanism": lambda m: accounting.gaussian(exact("noise_multiplier", m.sigma)).poisson(
+            exact("sampling_probability", m.p)
+        ),
         "GaussianMechanism": lambda m: accounting.gdp(_quotient("mu", m.mu)),
         "LaplaceMechanism": lambda m: accounting.laplace(1, exact("mu", m.mu)),
         "PureDPMechanism": lambda m: accounting.pure(exact("eps", m.eps)),

@@ -33,9 +33,7 @@ def parse(text: str) -> object:
         InvalidParameter: not JSON, or JSON that means nothing definite.
     """
     if len(text) > _LONGEST:
-        raise InvalidParameter(
-            f"the JSON text has more than {_LONGEST} characters: it is no record of a run."
-        )
+        raise InvalidParameter(f"the JSON text has more than {_LONGEST} characters: it is no record of a run.")
     try:
         value: object = json.loads(
             text, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_distinct

@@ -351,9 +351,7 @@ def _growth(p: Floats, q: Floats, grown: Floats, delta: Floats) -> Floats:
     return np.asarray(sum(c * np.log1p(stake * v) for c, v in zip(chances, values, strict=True)))
 
 
-def _outcomes(
-    p: Floats, q: Floats, grown: Floats, delta: Floats
-) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+def _outcomes(p: Floats, q: Floats, grown: Floats, delta: Floats) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
     """Return the chances of the four outcomes of a pair, and Z − δ."""
     chances = p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)
     return chances, (1 - grown - delta, 1 - delta, -grown - delta, -delta)

@@ -79,8 +79,7 @@ class Power:
     def unseen(self) -> tuple[Unseen, ...]:
         """Violations half as large as those that would have been found: one in δ, one in ε."""
         halves = [
-            (claimed + least) / 2
-            for claimed, least in zip(self.claimed, (self.epsilon, self.delta), strict=True)
+            (claimed + least) / 2 for claimed, least in zip(self.claimed, (self.epsilon, self.delta), strict=True)
         ]
         return tuple(
             self.needs(**{name: half})

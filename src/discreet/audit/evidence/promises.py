@@ -82,9 +82,7 @@ class Promises:
                 anchors.append((epsilon * share, delta))
             chain(np.asarray([row]), [0], len(anchors) - 1 if epsilon > 0 else -1)
         a = np.asarray(anchors, dtype=np.float64)
-        return cls(
-            eps, del_, claimed, by_epsilon, by_delta, anchor, a[:, 0], a[:, 1], np.asarray(parent, np.intp)
-        )
+        return cls(eps, del_, claimed, by_epsilon, by_delta, anchor, a[:, 0], a[:, 1], np.asarray(parent, np.intp))
 
     def __len__(self) -> int:
         return len(self.epsilons)

@@ -186,9 +186,7 @@ class _Plain:
     @classmethod
     def learned(cls, batches: list[Batch]) -> _Plain | None:
         arrays = [_as_array(batch) for batch in batches]
-        shapes = {
-            None if a is None else (a.shape[1:], _type(b)) for a, b in zip(arrays, batches, strict=True)
-        }
+        shapes = {None if a is None else (a.shape[1:], _type(b)) for a, b in zip(arrays, batches, strict=True)}
         if len(shapes) != 1 or None in shapes or not all(len(b) for b in batches):
             return None
         flat = [np.asarray(a, dtype=np.float64).reshape(len(a), -1) for a in arrays if a is not None]
@@ -201,9 +199,7 @@ class _Plain:
             "output" + "".join(f"[{k}]" for k in np.unravel_index(i, self.shape)) if self.shape else "output"
             for i in self.chosen
         ]
-        return tuple(
-            OutputColumn(name, "number", ("False", "True") if self.boolean else ()) for name in names
-        )
+        return tuple(OutputColumn(name, "number", ("False", "True") if self.boolean else ()) for name in names)
 
     def matrix(self, batch: Batch) -> Floats:
         """Rows; NaN for an output that is of another type or shape than those that were learned from."""
@@ -245,9 +241,7 @@ def _as_array(batch: Batch) -> NDArray[Any] | None:
 
 def _type(batch: Batch) -> type | None:
     """Return the type of all outputs, where it is Python's own: values alone tell numbers of numpy apart."""
-    return (
-        None if isinstance(batch, np.ndarray) or type(batch[0]) not in (int, float, bool) else type(batch[0])
-    )
+    return None if isinstance(batch, np.ndarray) or type(batch[0]) not in (int, float, bool) else type(batch[0])
 
 
 def _widest(flat: list[Floats]) -> NDArray[np.intp]:

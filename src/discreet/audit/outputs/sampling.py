@@ -73,9 +73,7 @@ def check(mechanism: Callable[..., object]) -> None:
     if not callable(mechanism):
         raise InvalidParameter(f"mechanism must be callable, not {type(mechanism).__name__}.", hint=hint)
     if inspect.iscoroutinefunction(mechanism):
-        raise InvalidParameter(
-            "mechanism is asynchronous.", hint="wrap it: lambda x: asyncio.run(mechanism(x))"
-        )
+        raise InvalidParameter("mechanism is asynchronous.", hint="wrap it: lambda x: asyncio.run(mechanism(x))")
     parameters = _parameters(mechanism)
     if not parameters:
         raise InvalidParameter("mechanism takes no input.", hint=hint)
@@ -109,9 +107,7 @@ class Sampler:
         """
         check(mechanism)
         if not seconds_each > 0:
-            raise InvalidParameter(
-                f"seconds_each must be positive, not {seconds_each!r}.", hint="seconds_each=60"
-            )
+            raise InvalidParameter(f"seconds_each must be positive, not {seconds_each!r}.", hint="seconds_each=60")
         self._mechanism = mechanism
         self._seconds = seconds_each
         self._several = any(p.name == "n" for p in _parameters(mechanism)[1:])
@@ -144,10 +140,7 @@ class Sampler:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about the runs so far."""
-        raised = [
-            f"it raised {name} in {count} of {self._runs} runs."
-            for name, count in sorted(self._raised.items())
-        ]
+        raised = [f"it raised {name} in {count} of {self._runs} runs." for name, count in sorted(self._raised.items())]
         return (*self._input.notes, *self._notes.values(), *raised)
 
     @property
@@ -253,9 +246,7 @@ class Sampler:
                 return batch
             # The shape or the type of an array depends on all of its entries: padded to the longest, text for all
             # where one is a text. One output would then tell what the other ones are.
-            self._one_at_a_time(
-                "the outputs of one call had another shape or type than those of another call"
-            )
+            self._one_at_a_time("the outputs of one call had another shape or type than those of another call")
             return self._one_by_one(n)
         # One exception hides n outputs, so that what is not hidden is no fair draw: each output has its own run now.
         self._one_at_a_time("it raised while drawing many outputs at once")
@@ -330,9 +321,7 @@ class Sampler:
         if len(set(some)) == 1 and len(some) >= 20:
             self._notes["constant"] = f"it gave the same output in {len(some)} runs."
         elif len(some) >= 20 and some == self._begun:
-            self._notes["repeats"] = (
-                "two draws gave the same outputs in the same order: it repeats its random numbers."
-            )
+            self._notes["repeats"] = "two draws gave the same outputs in the same order: it repeats its random numbers."
         self._begun = some
         plain = isinstance(batch, np.ndarray) and batch.dtype != object
         lengths = set() if plain else {len(o) for o in batch if isinstance(o, (list, tuple))}
@@ -414,9 +403,7 @@ def depend(calls: Sequence[Batch]) -> bool:
         return False
     width = len(calls[0])
     arrays = [call for call in calls if isinstance(call, np.ndarray)]
-    every: Batch = (
-        np.concatenate(arrays) if len(arrays) == len(calls) else [o for call in calls for o in call]
-    )
+    every: Batch = np.concatenate(arrays) if len(arrays) == len(calls) else [o for call in calls for o in call]
     values = Encoder.learned(every, bits=False).encode(every).values[:, :_COLUMNS]
     rare = _RARE / max(values.shape[1], 1)
     for column in values.T:

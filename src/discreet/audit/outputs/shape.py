@@ -37,9 +37,7 @@ def unfolded(value: Any) -> tuple[str, Any]:
 
 def _unfolded(value: Any) -> tuple[str, Any]:
     if type(value) is dict:  # the first of all: most outputs that are not numbers
-        return MAPPING, value if all(type(k) is str for k in value) else {
-            label(k): v for k, v in value.items()
-        }
+        return MAPPING, value if all(type(k) is str for k in value) else {label(k): v for k, v in value.items()}
     if isinstance(value, _NUMBERS):
         return NUMBER, number(value)
     if isinstance(value, (str, bytes, type(None))):
@@ -99,9 +97,7 @@ def frame(value: Any) -> dict[str, list[Any]] | None:
         return {str(k): list(v) for k, v in value.to_pydict().items()}
     release = sys.modules.get("discreet.engine.release")
     if release is not None and isinstance(value, release.Release):
-        return {c: [row[i] for row in value.rows] for i, c in enumerate(value.columns)} | {
-            "notes": value.notes
-        }
+        return {c: [row[i] for row in value.rows] for i, c in enumerate(value.columns)} | {"notes": value.notes}
     return None
 
 

@@ -11,17 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs.shape import (
-    LABEL,
-    MAPPING,
-    NUMBER,
-    SEQUENCE,
-    frame,
-    in_words,
-    kind,
-    textless,
-    unfolded,
-)
+from discreet.audit.outputs.shape import LABEL, MAPPING, NUMBER, SEQUENCE, frame, in_words, kind, textless, unfolded
 from discreet.audit.places import Floats
 
 Emit: TypeAlias = Callable[[Floats], None]

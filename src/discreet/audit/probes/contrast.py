@@ -149,13 +149,7 @@ def contrast(p: OutputNumbers, q: OutputNumbers, delta: float, error: float) -> 
     over, under = (_chance(_keys(s, column, feature, edges), event, error) for s in (one, other))
     where = "" if p.values.shape[1] == 1 else f"[{column}]"
     return Contrast(
-        _words(feature, event, where, len(event)),
-        feature,
-        forward,
-        over,
-        under,
-        _ratio(over, under, delta),
-        plain,
+        _words(feature, event, where, len(event)), feature, forward, over, under, _ratio(over, under, delta), plain
     )
 
 

@@ -163,12 +163,9 @@ def _support(outcomes: Sequence[_Outcome], claim: Claim | None, error: float) ->
     name = "reachable support"
     judged = [o for o in outcomes if o.found is not None]
     if not judged:
-        return Probe(
-            name, SKIPPED, "Outputs are not numbers, or the time was over before there were enough.", {}
-        )
+        return Probe(name, SKIPPED, "Outputs are not numbers, or the time was over before there were enough.", {})
     worst = max(
-        judged,
-        key=lambda o: (o.broken and o.counts, o.broken, _excess(o), o.found.epsilon if o.found else 0.0),
+        judged, key=lambda o: (o.broken and o.counts, o.broken, _excess(o), o.found.epsilon if o.found else 0.0)
     )
     found = worst.found
     assert found is not None
@@ -200,10 +197,7 @@ def _support(outcomes: Sequence[_Outcome], claim: Claim | None, error: float) ->
         return Probe(name, VIOLATED if worst.counts else SUSPICIOUS, f"{seen}.{said}{why}", details)
     if not plainly:
         return Probe(
-            name,
-            SUSPICIOUS,
-            f"{seen}, while the values alone say {found.plain:.3g}: bits give it away.",
-            details,
+            name, SUSPICIOUS, f"{seen}, while the values alone say {found.plain:.3g}: bits give it away.", details
         )
     words = f"At {len(judged)} pairs of inputs the bits of the outputs tell no more than their values."
     return Probe(name, CONSISTENT, words, details)
@@ -256,9 +250,7 @@ def _large(outcomes: Sequence[_Outcome]) -> Probe:
     name = "large values"
     scalar = [o for o in outcomes if is_number(o.x) and o.a.values.shape[1] == 1]
     if len(scalar) < 2:
-        return Probe(
-            name, SKIPPED, "The input or the output is no single number, or no other value was tried.", {}
-        )
+        return Probe(name, SKIPPED, "The input or the output is no single number, or no other value was tried.", {})
     base = min(scalar, key=lambda o: abs(o.x))
     with np.errstate(all="ignore"):
         noise = base.a.values[:, 0] - float(base.x)
@@ -288,9 +280,7 @@ def _large(outcomes: Sequence[_Outcome]) -> Probe:
     return Probe(name, CONSISTENT, words, details)
 
 
-def _special_inputs(
-    runs: _Runs, special: Sequence[tuple[str, Any, Any]], claim: Claim | None, error: float
-) -> Probe:
+def _special_inputs(runs: _Runs, special: Sequence[tuple[str, Any, Any]], claim: Claim | None, error: float) -> Probe:
     """Return what NaN, infinities, −0.0 and denormals do."""
     name = "special inputs"
     if not special:
@@ -299,10 +289,7 @@ def _special_inputs(
     verdicts = []
     for text, value, plain in special:
         share = runs.left() / 20
-        a, b = (
-            runs.draw(value, min(_FEW, runs.samples), share),
-            runs.draw(plain, min(_FEW, runs.samples), share),
-        )
+        a, b = (runs.draw(value, min(_FEW, runs.samples), share), runs.draw(plain, min(_FEW, runs.samples), share))
         if a is None or b is None or min(len(a), len(b)) < 40:
             continue
         verdict, seen[text] = _judged(a, b, claim, error)
@@ -310,9 +297,7 @@ def _special_inputs(
     if not seen:
         return Probe(name, SKIPPED, "Outputs are not numbers, or the time was over.", {})
     worst = next(v for v in (VIOLATED, SUSPICIOUS, CONSISTENT) if v in verdicts)
-    return Probe(
-        name, worst, "; ".join(f"{k}: {v}" for k, v in seen.items()) + ".", {"seen": seen, "error": error}
-    )
+    return Probe(name, worst, "; ".join(f"{k}: {v}" for k, v in seen.items()) + ".", {"seen": seen, "error": error})
 
 
 def _judged(a: OutputNumbers, b: OutputNumbers, claim: Claim | None, error: float) -> tuple[str, str]:
@@ -374,9 +359,7 @@ def _filled(x: Any, value: float) -> list[Any]:
 
 
 def _entries(x: Any) -> list[Any]:
-    return (
-        list(np.asarray(x).ravel().tolist()) if np.ndim(x) else [x.item() if isinstance(x, np.generic) else x]
-    )
+    return list(np.asarray(x).ravel().tolist()) if np.ndim(x) else [x.item() if isinstance(x, np.generic) else x]
 
 
 def _like(x: Any, entries: list[Any]) -> Any:

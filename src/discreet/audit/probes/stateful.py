@@ -114,22 +114,13 @@ def _of_mechanism(
         )
         return [Probe("repeated calls", CONSISTENT, words, {})]
     words = f"{stick.distinct} different outputs in {stick.drawn} calls with one input."
-    details = {
-        "distinct": stick.distinct,
-        "drawn": stick.drawn,
-        "collision": stick.collision,
-        "run": stick.run,
-    }
+    details = {"distinct": stick.distinct, "drawn": stick.drawn, "collision": stick.collision, "run": stick.run}
     probes = [Probe("repeated calls", CONSISTENT, words, details)]
     steps: tuple[tuple[str, int, Callable[[], Probe]], ...] = (
         ("fork", 1, lambda: _fork(sampler, stick, fork, deadline)),
         ("copies", 5, lambda: _copies(mechanism, x, stick)),
         ("seeds", 4, lambda: _seeds(sampler, stick)),
-        (
-            "new processes",
-            1,
-            lambda: _processes(factory or mechanism, factory is not None, x, stick, deadline),
-        ),
+        ("new processes", 1, lambda: _processes(factory or mechanism, factory is not None, x, stick, deadline)),
         # last, since a thread that blocks cannot be ended
         ("threads", _THREADS, lambda: _threads(mechanism, x, stick, deadline)),
     )
@@ -144,11 +135,7 @@ def _fork(sampler: Sampler, stick: Yardstick, allowed: bool | None, deadline: fl
     if not CAN_FORK:
         return Probe(name, SKIPPED, "This system has no fork.", {})
     if allowed is False or (allowed is None and "duckdb" in sys.modules):
-        why = (
-            "It was not allowed."
-            if allowed is False
-            else "DuckDB is loaded, which a forked child cannot use."
-        )
+        why = "It was not allowed." if allowed is False else "DuckDB is loaded, which a forked child cannot use."
         return Probe(name, SKIPPED, f"{why} fork=True forks all the same.", {})
 
     def work() -> Stream:
@@ -182,11 +169,7 @@ def _copies(mechanism: Callable[..., object], x: object, stick: Yardstick) -> Pr
         if twin is not mechanism:
             made[way] = twin
     if not made:
-        words = (
-            f"It cannot be copied by {', '.join(refused)}."
-            if refused
-            else "It is a function, which has no copies."
-        )
+        words = f"It cannot be copied by {', '.join(refused)}." if refused else "It is a function, which has no copies."
         return Probe(name, CONSISTENT, words, {"refused": refused})
     streams = {"the original": stream(mechanism, x, stick.length)}
     streams |= {way: stream(twin, x, stick.length) for way, twin in made.items()}
@@ -203,18 +186,14 @@ def _seeds(sampler: Sampler, stick: Yardstick) -> Probe:
             seed()
             other = stream_of(sampler.draw(stick.length))
         if not (stick.tells(one) and stick.tells(other)):
-            return Probe(
-                "seeds", SKIPPED, "By then the mechanism raised, or gave one output again and again.", {}
-            )
+            return Probe("seeds", SKIPPED, "By then the mechanism raised, or gave one output again and again.", {})
         if stick.shared(one, other):
             words = f"After {way}({_SEED}) the same {stick.run} outputs come again: who knows the seed knows the noise."
             return Probe("seeds", VIOLATED, words, {"seed": way, "run": stick.run})
     return Probe("seeds", CONSISTENT, f"{', '.join(tried)} have no effect on the outputs.", {"tried": tried})
 
 
-def _processes(
-    made: Callable[..., Any], is_factory: bool, x: object, stick: Yardstick, deadline: float
-) -> Probe:
+def _processes(made: Callable[..., Any], is_factory: bool, x: object, stick: Yardstick, deadline: float) -> Probe:
     name = "new processes"
     try:
         job = pickle.dumps((_anew, (made, is_factory, x, stick.length)))
@@ -301,11 +280,7 @@ def _generators() -> Iterator[tuple[str, Callable[[], object], Callable[[], Any]
             put(before)
 
     yield "random.seed", lambda: random.seed(_SEED), lambda: kept(random.getstate, random.setstate)
-    yield (
-        "numpy.random.seed",
-        lambda: np.random.seed(_SEED),
-        lambda: kept(np.random.get_state, np.random.set_state),
-    )
+    yield ("numpy.random.seed", lambda: np.random.seed(_SEED), lambda: kept(np.random.get_state, np.random.set_state))
     torch: Any = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "manual_seed"):
         yield (
@@ -399,9 +374,7 @@ def _windows(s: Sequence[int | None], run: int) -> list[Sequence[int | None]]:
     return [w for w in windows if None not in w and len(set(w)) > 1]
 
 
-def spending(
-    accounts: Callable[[], Callable[[], object]], answers: int, *, seconds: float = 60.0
-) -> tuple[Probe, ...]:
+def spending(accounts: Callable[[], Callable[[], object]], answers: int, *, seconds: float = 60.0) -> tuple[Probe, ...]:
     """Probes that ask from four threads, and from four processes, for more answers than a budget is for.
 
     Args:
@@ -475,8 +448,6 @@ def _judged(name: str, given: list[int], answers: int, workers: str, silent: int
         words = f"{total} answers were given to {workers}; the budget is for {answers}.{late}"
         return Probe(name, VIOLATED, words, details)
     if silent:
-        return Probe(
-            name, "suspicious", f"{total} of {answers} answers were given to {workers}.{late}", details
-        )
+        return Probe(name, "suspicious", f"{total} of {answers} answers were given to {workers}.{late}", details)
     words = f"{total} answers were given to {workers} that asked for more than the budget's {answers}."
     return Probe(name, CONSISTENT, words, details)

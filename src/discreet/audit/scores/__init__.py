@@ -70,9 +70,7 @@ def learn(p: Encoded, q: Encoded, *, effort: int = 1) -> list[Score]:
     bins = Bins.learned(P, Q, p.columns, _BINS[effort], differences=differences)
     p_index, q_index = bins.index(P), bins.index(Q)
     size = bins.width()
-    found += column.learn(
-        bins, counts(p_index, size), counts(q_index, size), len(P), len(Q), raw, _SINGLE[effort]
-    )
+    found += column.learn(bins, counts(p_index, size), counts(q_index, size), len(P), len(Q), raw, _SINGLE[effort])
     found += _additive(P, Q, p_index, q_index, bins, effort)
     if _ROUNDS[effort] and width > 1:
         kept = np.flatnonzero(
@@ -87,9 +85,7 @@ def learn(p: Encoded, q: Encoded, *, effort: int = 1) -> list[Score]:
 def _additive(P: Floats, Q: Floats, p: Index, q: Index, bins: Bins, effort: int) -> list[Score]:
     kinds = np.array([c.kind for c in bins.columns])
     raw = np.flatnonzero(np.isin(kinds, ["number", "label"]))
-    numbers = np.array(
-        [j for j in np.flatnonzero(kinds == "number") if not bins.columns[j].labels], dtype=np.intp
-    )
+    numbers = np.array([j for j in np.flatnonzero(kinds == "number") if not bins.columns[j].labels], dtype=np.intp)
     cut = np.array([len(c) > 0 for c in bins.cuts])
     steps = np.flatnonzero((kinds == "difference") & cut)
     if len(steps):

@@ -268,9 +268,7 @@ def fitted(
     n = len(y)
     base = float(np.log(len(p) / len(q)))
     size = len(groups)
-    starts = (
-        np.zeros(columns, dtype=np.int64) if shared else np.cumsum([0, *(b.shape[1] for b in bases)])[:-1]
-    )
+    starts = np.zeros(columns, dtype=np.int64) if shared else np.cumsum([0, *(b.shape[1] for b in bases)])[:-1]
     of = [bases[0] if shared else bases[k] for k in range(columns)]
     at = [slice(int(starts[k]), int(starts[k]) + of[k].shape[1]) for k in range(columns)]
     w, b = np.zeros(size), base
@@ -340,13 +338,7 @@ def _inverse(a: Floats) -> Floats:
 
 
 def _curvature(
-    index: list[NDArray[np.int64]],
-    spread: Floats,
-    of: list[Floats],
-    at: list[slice],
-    size: int,
-    *,
-    shared: bool,
+    index: list[NDArray[np.int64]], spread: Floats, of: list[Floats], at: list[slice], size: int, *, shared: bool
 ) -> tuple[Floats, Floats]:
     """Return the second derivatives between weights, and with the intercept, from joint histograms of two columns."""
     curvature, cross = np.zeros((size, size)), np.zeros(size)

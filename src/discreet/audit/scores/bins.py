@@ -31,9 +31,7 @@ class Bins:
     orders: tuple[NDArray[np.int64] | None, ...]
 
     @classmethod
-    def learned(
-        cls, p: Floats, q: Floats, columns: tuple[OutputColumn, ...], most: int, *, differences: bool
-    ) -> Bins:
+    def learned(cls, p: Floats, q: Floats, columns: tuple[OutputColumn, ...], most: int, *, differences: bool) -> Bins:
         """Cuts from two samples, about `most` for each column; none for differences where they are not wanted."""
         cuts: list[Floats] = []
         orders: list[NDArray[np.int64] | None] = []
@@ -67,8 +65,7 @@ class Bins:
     def width(self) -> int:
         """Return the number of bins of the column that has most."""
         sizes = [
-            len(c) + 2 if o is None else int(o.max(initial=0)) + 1
-            for c, o in zip(self.cuts, self.orders, strict=True)
+            len(c) + 2 if o is None else int(o.max(initial=0)) + 1 for c, o in zip(self.cuts, self.orders, strict=True)
         ]
         return max(sizes, default=1)
 
@@ -101,9 +98,7 @@ class Bins:
 
 def counts(index: Index, width: int) -> Floats:
     """Return how many rows are in each bin: columns × bins."""
-    return np.stack([np.bincount(index[:, k], minlength=width) for k in range(index.shape[1])]).astype(
-        np.float64
-    )
+    return np.stack([np.bincount(index[:, k], minlength=width) for k in range(index.shape[1])]).astype(np.float64)
 
 
 def _cuts(p: Floats, q: Floats, most: int) -> Floats:
@@ -122,10 +117,7 @@ def _cuts(p: Floats, q: Floats, most: int) -> Floats:
     times = np.diff(np.concatenate([begins, [n]]))
     # Beyond the last value of one sample the support may differ: there the cuts follow the samples one by one.
     beyond = np.concatenate(
-        [
-            np.searchsorted(s, highs, side="right")[:, None] + _BEYOND,
-            np.searchsorted(s, lows)[:, None] - 1 - _BEYOND,
-        ]
+        [np.searchsorted(s, highs, side="right")[:, None] + _BEYOND, np.searchsorted(s, lows)[:, None] - 1 - _BEYOND]
     )
     beyond = beyond[(beyond >= 0) & (beyond < n)]
     # Where values are hardly ever repeated, one that is repeated is a sign; elsewhere it has to be a heavy one.

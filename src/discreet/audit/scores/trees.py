@@ -89,12 +89,7 @@ def learn(bins: Bins, p: Index, q: Index, columns: NDArray[np.intp], rounds: int
     index = np.asfortranarray(np.concatenate([p[:, columns], q[:, columns]]))
     y = np.concatenate([np.ones(len(p)), np.zeros(len(q))])
     held = np.arange(len(y)) % 4 == 3
-    fit, fit_y, test, test_y = (
-        np.asfortranarray(index[~held]),
-        y[~held],
-        np.asfortranarray(index[held]),
-        y[held],
-    )
+    fit, fit_y, test, test_y = (np.asfortranarray(index[~held]), y[~held], np.asfortranarray(index[held]), y[held])
     base = float(np.log(fit_y.mean() / (1 - fit_y.mean())))
     rng = np.random.default_rng(0)
     width = int(index.max()) + 1
@@ -136,9 +131,7 @@ def _grown(index: Index, looked: NDArray[np.intp], y: Floats, f: Floats, width: 
             G = np.cumsum(np.bincount(cell, g, many * width).reshape(many, width), axis=1)
             H = np.cumsum(np.bincount(cell, h, many * width).reshape(many, width), axis=1)
             right_G, right_H = G[:, -1:] - G, H[:, -1:] - H
-            won = (
-                G**2 / (H + _RIDGE) + right_G**2 / (right_H + _RIDGE) - G[:, -1:] ** 2 / (H[:, -1:] + _RIDGE)
-            )
+            won = G**2 / (H + _RIDGE) + right_G**2 / (right_H + _RIDGE) - G[:, -1:] ** 2 / (H[:, -1:] + _RIDGE)
             where = np.argmax(won, axis=1)
             most = won[np.arange(many), where]
             better = most > gain

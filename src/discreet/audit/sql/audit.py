@@ -78,10 +78,7 @@ class Asked:
         mine, other = ([repr(r) for rows in t.values() for r in rows] for t in self._both())
         own = [r for r in mine if r not in other]
         shown = f": {', '.join(own[:_SHOWN])}{', …' if len(own) > _SHOWN else ''}" if own else ""
-        return (
-            f"{self.query!r} of {len(mine)} rows, {len(own)} of which the other has not{shown} "
-            f"({self.worlds.words})"
-        )
+        return f"{self.query!r} of {len(mine)} rows, {len(own)} of which the other has not{shown} ({self.worlds.words})"
 
     __repr__ = __str__
 
@@ -255,16 +252,12 @@ class _Unopened:
 
 
 def _supply(
-    tables: RandomTables | RandomDatabases | Iterable[Neighbours] | None,
-    queries: Iterable[str] | None,
-    seed: int,
+    tables: RandomTables | RandomDatabases | Iterable[Neighbours] | None, queries: Iterable[str] | None, seed: int
 ) -> Iterator[Asked]:
     """Questions about neighbours: without end where one of the two has none."""
     rng = np.random.default_rng(seed)
     chosen = RandomTables() if tables is None else tables
-    pairs = (
-        chosen.pairs(rng) if isinstance(chosen, RandomTables | RandomDatabases) else _round("tables", chosen)
-    )
+    pairs = chosen.pairs(rng) if isinstance(chosen, RandomTables | RandomDatabases) else _round("tables", chosen)
     several = isinstance(chosen, RandomDatabases)
     texts = all_database_queries(rng) if several else all_queries(rng)
     if queries is not None:
@@ -277,9 +270,7 @@ def _supply(
 def _round(name: str, given: Iterable[_T]) -> Iterator[_T]:
     listed = tuple(given)
     if not listed:
-        raise InvalidParameter(
-            f"{name} is empty: there is nothing to ask.", hint="leave it out for random ones"
-        )
+        raise InvalidParameter(f"{name} is empty: there is nothing to ask.", hint="leave it out for random ones")
     return itertools.cycle(listed)
 
 

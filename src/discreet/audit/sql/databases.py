@@ -70,12 +70,7 @@ _SOURCES: tuple[tuple[str, str, str, str], ...] = (
         "age",
     ),
     ("(SELECT * FROM people WHERE city IN (SELECT city FROM zones)) s", "age", "city", "age"),
-    (
-        "(SELECT buyer, COUNT(*) AS n, MAX(day) AS d FROM orders GROUP BY buyer) s",
-        "greatest(0, least(n, 5))",
-        "d",
-        "n",
-    ),
+    ("(SELECT buyer, COUNT(*) AS n, MAX(day) AS d FROM orders GROUP BY buyer) s", "greatest(0, least(n, 5))", "d", "n"),
     (
         "(SELECT buyer, day, SUM(amount) AS n FROM orders GROUP BY buyer, day) s",
         "greatest(0, least(n, 30))",
@@ -199,8 +194,7 @@ def owners(tables: Tables, name: str, row: Row) -> set[object]:
 def without(tables: Tables, unit: object) -> Tables:
     """Return the neighbour without that unit: what it alone owned is gone."""
     return {
-        name: [r for r in rows if name in PUBLIC or owners(tables, name, r) != {unit}]
-        for name, rows in tables.items()
+        name: [r for r in rows if name in PUBLIC or owners(tables, name, r) != {unit}] for name, rows in tables.items()
     }
 
 
@@ -229,9 +223,7 @@ def _newcomer(kind: str, most: int, rng: np.random.Generator) -> Tables:
     """Return the rows of the unit that differs: at the top of every range, so that it moves what it can."""
     person: Row = {UNIT: _ME, "city": "a", "age": 10}
     orders: list[Row] = [{"buyer": _ME, "oid": 50 + i, "amount": 10.0, "day": i % 3 + 1} for i in range(most)]
-    items: list[Row] = [
-        {"oid": 50 + i % 3, "iid": 70 + i, "price": 10, "sku": "pq"[i % 2]} for i in range(most)
-    ]
+    items: list[Row] = [{"oid": 50 + i % 3, "iid": 70 + i, "price": 10, "sku": "pq"[i % 2]} for i in range(most)]
     parts: list[Row] = [{"iid": 70 + i % 2, "grams": 10} for i in range(most)]
     match kind:
         case "with many rows in every table":
@@ -240,12 +232,7 @@ def _newcomer(kind: str, most: int, rng: np.random.Generator) -> Tables:
             shared = [o | {"oid": i % 6} for i, o in enumerate(orders)]
             return {"people": [person], "orders": shared, "items": [], "parts": []}
         case "with one order of many items":
-            return {
-                "people": [person],
-                "orders": orders[:1],
-                "items": [i | {"oid": 50} for i in items],
-                "parts": [],
-            }
+            return {"people": [person], "orders": orders[:1], "items": [i | {"oid": 50} for i in items], "parts": []}
         case "with many orders and no items":
             return {"people": [person], "orders": orders, "items": [], "parts": []}
         case "with items of orders that nobody had":
@@ -273,12 +260,7 @@ def _row(name: str, owner: object, rng: np.random.Generator, wild: float) -> Row
             return {UNIT: owner, "city": some(("a", "b", "c"), _TEXTS), "age": some(whole, far)}
         case "orders":
             amount = some([x / 8 for x in range(81)], (*_REALS, *_WILD))
-            return {
-                "buyer": owner,
-                "oid": some(keys, (None, _MOST)),
-                "amount": amount,
-                "day": some((1, 2, 3), far),
-            }
+            return {"buyer": owner, "oid": some(keys, (None, _MOST)), "amount": amount, "day": some((1, 2, 3), far)}
         case "items":
             return {
                 "oid": some(keys, (None, _MOST)),

@@ -152,13 +152,7 @@ class Ours:
         """Asks a new session, with a ledger of its own."""
         with self.session(connection.frames) as session:
             return shown(
-                session.sql(
-                    query,
-                    epsilon=self.epsilon,
-                    delta=self.delta,
-                    noise=self.noise,
-                    truncation=self.truncation,
-                )
+                session.sql(query, epsilon=self.epsilon, delta=self.delta, noise=self.noise, truncation=self.truncation)
             )
 
     def bulk(self, first: Connection, second: Connection, query: str) -> tuple[Draws, Draws]:
@@ -230,9 +224,7 @@ def _arrow(rows: Iterable[Row], types: Mapping[str, str]) -> Any:
     try:
         pa = importlib.import_module("pyarrow")
     except ImportError:
-        raise MissingExtra(
-            "Auditing this package's SQL needs pyarrow.", hint="pip install 'discreet[arrow]'"
-        ) from None
+        raise MissingExtra("Auditing this package's SQL needs pyarrow.", hint="pip install 'discreet[arrow]'") from None
     listed: Sequence[Row] = list(rows)
     kinds = {
         "BOOLEAN": pa.bool_(),

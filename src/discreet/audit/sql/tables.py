@@ -35,23 +35,7 @@ _MOST = (1 << 63) - 1
 _INTS = (0, 1, -1, 7, 10, 11, -12, 100, 1 << 31, (1 << 53) + 1, _MOST, -_MOST, -_MOST - 1, None)
 _REALS = (0.0, -0.0, 0.1, 5e-324, 0.5, 10.0, -3.5, 1e20, 1.7976931348623157e308, -1.7976931348623157e308)
 _WILD = (math.nan, math.inf, -math.inf, None)
-_TEXTS = (
-    "a",
-    "b",
-    "",
-    " a",
-    "A",
-    "é",
-    "e\u0301",
-    "🎈",
-    "it's",
-    "NULL",
-    "12",
-    "1e999",
-    "a\nb",
-    "\u200b",
-    None,
-)
+_TEXTS = ("a", "b", "", " a", "A", "é", "e\u0301", "🎈", "it's", "NULL", "12", "1e999", "a\nb", "\u200b", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +133,7 @@ def _newcomer(kind: str, most: int, rng: np.random.Generator) -> list[Row]:
     match kind:
         case "with everything":
             far = top | {"x": _MOST - 1, "v": 1e300, "region": "12", "level": int(rng.integers(50, 1 << 40))}
-            kinds = [
-                top | {"region": "ab"[i % 2], "level": i % 3 + 1, "flag": i % 5 > 0} for i in range(many)
-            ]
+            kinds = [top | {"region": "ab"[i % 2], "level": i % 3 + 1, "flag": i % 5 > 0} for i in range(many)]
             return [*kinds, far, plain | {"v": math.nan}][-many:] if many > 1 else [far]
         case "with one ordinary row":
             return [plain]
@@ -161,9 +143,7 @@ def _newcomer(kind: str, most: int, rng: np.random.Generator) -> list[Row]:
             sign = int(rng.choice([-1, 1]))
             return [plain | {"x": sign * (_MOST - 1), "v": sign * 1.7976931348623157e308}] * few
         case "with a key that nobody else has":
-            return [
-                plain | {"region": f"only {rng.integers(1 << 30)}", "level": int(rng.integers(50, 1 << 40))}
-            ]
+            return [plain | {"region": f"only {rng.integers(1 << 30)}", "level": int(rng.integers(50, 1 << 40))}]
         case "in many groups":
             return [top | {"region": "ab"[i % 2], "level": i + 1, "flag": i % 3 > 0} for i in range(many)]
         case "with many rows in one group":

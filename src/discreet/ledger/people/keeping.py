@@ -140,9 +140,7 @@ class PersonBudgets:
         """Return the table as it is stored, of which only what is not known yet is read."""
         sums, names = len(self._counted), segments.stored(view, self._population)
         known = _KNOWN.get(self._log, {}).get(self._population)
-        if known is None or not known.segments.portions.keys() <= set(
-            names
-        ):  # merged by another process, say
+        if known is None or not known.segments.portions.keys() <= set(names):  # merged by another process, say
             known = _Known(Segments(self._population, sums, {}), PeopleTable.nobody(sums))
         new = [name for name in names if name not in known.segments.portions]
         if new and known.segments.portions and new[0] < max(known.segments.portions):
@@ -153,8 +151,7 @@ class PersonBudgets:
         newest = max(told.numbers, default=0)
         entry = segments.last_entry(view, self._population, newest)
         if entry is not None and not (
-            isinstance(entry.content, PeopleCharged)
-            and entry.content.commitment == told.commitment(self._secret)
+            isinstance(entry.content, PeopleCharged) and entry.content.commitment == told.commitment(self._secret)
         ):
             raise corrupt(self._population)
         try:
@@ -189,19 +186,14 @@ def problems(view: View, population: str, opened: Opened, secret: bytes | None) 
     """Return what is wrong with a population's person table, to which its chain commits, in sentences."""
     names = segments.stored(view, population)
     if opened.people is None or secret is None:
-        return (
-            [f"there is a table of people of {population!r}, who have no budgets."]
-            if names and secret
-            else []
-        )
+        return [f"there is a table of people of {population!r}, who have no budgets."] if names and secret else []
     sums = len(_counted(opened.people.capacity))
     try:
         digests = {name: segments.digest(view.blob(name) or b"") for name in names}
         told = Segments(population, sums, digests)
         entry = segments.last_entry(view, population, max(told.numbers, default=0))
         if entry is not None and (
-            not isinstance(entry.content, PeopleCharged)
-            or entry.content.commitment != told.commitment(secret)
+            not isinstance(entry.content, PeopleCharged) or entry.content.commitment != told.commitment(secret)
         ):
             raise corrupt(population)
         for number in told.numbers:

@@ -95,9 +95,7 @@ class PeopleTable:
         parts = [_decoded(portion, sums) for portion in portions]
         if not parts:
             raise ValueError("no portion")
-        whole = cls(
-            np.concatenate([p.hashes for p in parts]), np.concatenate([p.spent for p in parts], axis=1)
-        )
+        whole = cls(np.concatenate([p.hashes for p in parts]), np.concatenate([p.spent for p in parts], axis=1))
         if (whole.hashes[1:] <= whole.hashes[:-1]).any():
             raise ValueError("hashes that do not ascend")
         return whole

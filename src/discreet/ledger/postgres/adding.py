@@ -266,8 +266,7 @@ def _added(addition: Addition, answer: str, place: str) -> Added:
         seq = int(number)
     except ValueError:
         raise LedgerCorrupt(
-            f"the server of the ledger {place} has answered a charge with something else; it may stand.",
-            hint=KEEP,
+            f"the server of the ledger {place} has answered a charge with something else; it may stand.", hint=KEEP
         ) from None
     return Added(Row(seq, *addition[:3], addition.before + added + addition.after, hashed), previous, told)
 

@@ -73,8 +73,7 @@ def failure(code: str, place: str) -> LedgerError:
             )
         case "3F000" | "42P01":
             return LedgerError(
-                f"there is no ledger at {place}.",
-                hint="look at the database and at ?schema=, or open a new one",
+                f"there is no ledger at {place}.", hint="look at the database and at ?schema=, or open a new one"
             )
         case "42P07" | "42710" | "42723":
             return LedgerError(
@@ -84,13 +83,10 @@ def failure(code: str, place: str) -> LedgerError:
         case "53100":
             return LedgerError(f"the disk of the ledger {place} is full.", hint="make room and ask again")
         case "54000":
-            return LedgerError(
-                f"an entry is too large for the ledger {place}.", hint="ask for fewer groups at once"
-            )
+            return LedgerError(f"an entry is too large for the ledger {place}.", hint="ask for fewer groups at once")
         case "22P05" | "22021":
             return LedgerError(
-                f"the database of the ledger {place} cannot hold every text.",
-                hint="make it with ENCODING 'UTF8'",
+                f"the database of the ledger {place} cannot hold every text.", hint="make it with ENCODING 'UTF8'"
             )
         case "42703" | "42804" | "23502" | "23505" | "P0001":
             return LedgerCorrupt(

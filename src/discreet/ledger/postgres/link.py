@@ -303,8 +303,7 @@ def _logged_in(address: Address, connected: socket.socket) -> Any:
         connection = native.Connection(
             address.user,
             database=address.database,
-            password=address.password
-            or "",  # the server refuses it, where none is given and one is asked for
+            password=address.password or "",  # the server refuses it, where none is given and one is asked for
             application_name="discreet",
             startup_params={"client_encoding": "UTF8", "standard_conforming_strings": "on"},
             sock=connected,

@@ -149,9 +149,7 @@ class PostgresStore:
                 self._check_format(link)
                 raise
             number, waiting = self._facts(found)
-            transaction = PostgresTransaction(
-                link, self._statements, self.place, habits, found, writes=writes
-            )
+            transaction = PostgresTransaction(link, self._statements, self.place, habits, found, writes=writes)
             return _Begun(link, transaction, number, waiting)
 
     def _opening(self, habits: Habits, *, writes: bool) -> tuple[Step, Step]:

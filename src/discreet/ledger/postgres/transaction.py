@@ -33,14 +33,7 @@ class PostgresTransaction:
     """
 
     def __init__(
-        self,
-        link: Link,
-        statements: Statements,
-        place: str,
-        habits: Habits,
-        found: list[Values],
-        *,
-        writes: bool,
+        self, link: Link, statements: Statements, place: str, habits: Habits, found: list[Values], *, writes: bool
     ) -> None:
         self._link = link
         self._statements = statements
@@ -75,9 +68,7 @@ class PostgresTransaction:
                 return row
         return self._one(self._statements.latest, population, kind, key, before)
 
-    def rows(
-        self, *, after: int, limit: int, population: str | None = None, kind: str | None = None
-    ) -> list[Row]:
+    def rows(self, *, after: int, limit: int, population: str | None = None, kind: str | None = None) -> list[Row]:
         """At most `limit` rows with numbers above `after`, in order."""
         found = _rows(self._all(self._statements.rows, after, limit, population, kind))
         found += [

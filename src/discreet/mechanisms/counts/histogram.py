@@ -133,9 +133,7 @@ class Histogram(Mechanism):
         s, law, e = self.sensitivity, self.law, decimal(self.epsilon)
         many = "row" if self.changes == 1 else "rows"
         moved = f"it moves the counts by {s.l1} in ℓ1 and by {s.l2_squared} in ℓ2²"
-        steps = [
-            f"Sensitivity. Under {self.relation.value} one unit has at most {self.changes} {many}: {moved}."
-        ]
+        steps = [f"Sensitivity. Under {self.relation.value} one unit has at most {self.changes} {many}: {moved}."]
         chosen = self.selection
         if chosen is not None:
             steps.append(
@@ -217,8 +215,7 @@ def _rows(rows: Iterable[Any], name: str = "rows") -> Iterable[Any]:
         return plain
     if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
         raise InvalidParameter(
-            f"{name} must be a list or an array of keys, not {type(rows).__name__}.",
-            hint=f"{name}=['a', 'b']",
+            f"{name} must be a list or an array of keys, not {type(rows).__name__}.", hint=f"{name}=['a', 'b']"
         )
     return rows
 
@@ -227,8 +224,7 @@ def _declared(keys: Sequence[Any]) -> tuple[Key, ...]:
     listed = tuple(_key(k) for k in _rows(keys, "keys"))
     if not listed:
         raise InvalidParameter(
-            "keys must hold at least one key.",
-            hint="leave keys out, and give delta=, to take them from the data",
+            "keys must hold at least one key.", hint="leave keys out, and give delta=, to take them from the data"
         )
     if len(set(listed)) < len(listed):
         raise InvalidParameter("keys must differ from one another.", hint="True, 1 and 1.0 are one key")

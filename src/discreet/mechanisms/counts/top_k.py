@@ -73,9 +73,7 @@ class TopK(Mechanism):
     def events(self) -> Composed:
         return Composed([(BoundedRangeEvent(self.epsilon / self.k), self.k)])
 
-    def release(
-        self, candidates: Sequence[T], utilities: Utilities, *, rng: Entropy | None = None
-    ) -> list[T]:
+    def release(self, candidates: Sequence[T], utilities: Utilities, *, rng: Entropy | None = None) -> list[T]:
         """Return the named candidates, the first named first.
 
         Args:
@@ -104,9 +102,7 @@ class TopK(Mechanism):
         (ln n + ln k/(1 − confidence))/rate: Dwork, Roth, Theorem 3.11, for each of k selections.
         """
         doubt = (1 - read_confidence(confidence)) / self.k
-        return (
-            (math.log(count("candidates", candidates)) - math.log(doubt)) / float(self.rate) * (1 + 2.0**-48)
-        )
+        return (math.log(count("candidates", candidates)) - math.log(doubt)) / float(self.rate) * (1 + 2.0**-48)
 
     def explain(self) -> str:
         e, share, w, r = (decimal(x) for x in (self.epsilon, self.epsilon / self.k, self._width, self.rate))

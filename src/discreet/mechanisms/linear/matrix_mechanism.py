@@ -124,9 +124,7 @@ class MatrixMechanism(Mechanism):
         asked = AskedGuarantee.read("MatrixMechanism", epsilon, delta, noise)
         s, kind = int(read_whole("sensitivity", sensitivity)), Relation.parse(relation)
         if workload is None:
-            raise InvalidParameter(
-                "MatrixMechanism needs a workload.", hint="discreet.mechanisms.linear.prefix(100)"
-            )
+            raise InvalidParameter("MatrixMechanism needs a workload.", hint="discreet.mechanisms.linear.prefix(100)")
         wanted = workload if isinstance(workload, Workload) else explicit(workload)
         chosen, measured = _strategy(wanted, strategy, asked.is_pure)
         questions = wanted if measured.shape == wanted.shape else _flat(wanted)
@@ -220,11 +218,7 @@ class MatrixMechanism(Mechanism):
             size = f"‖A(x − y)‖₁ ≤ {l1 * self.sensitivity}"
             law = f"of the discrete Laplace law of scale {l1 * self.sensitivity}/{e}"
             end = f"Ratios of probabilities are at most exp({e}): {e}-DP"
-        apart = (
-            "one cell differs"
-            if self.relation is Relation.ADD_REMOVE
-            else "one cell is lower and another higher"
-        )
+        apart = "one cell differs" if self.relation is Relation.ADD_REMOVE else "one cell is lower and another higher"
         return numbered(
             repr(self),
             f"Neighbours. Of x and y {apart}, by at most {self.sensitivity}.",

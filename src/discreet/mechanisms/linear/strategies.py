@@ -46,9 +46,7 @@ class Strategy:
         self.shape = tuple(int(f.shape[1]) for f in self.factors)
         self.rows = tuple(int(f.shape[0]) for f in self.factors)
         if math.prod(self.rows) > LARGEST:
-            raise InvalidParameter(
-                f"the strategy measures {math.prod(self.rows):,} numbers, more than {LARGEST:,}."
-            )
+            raise InvalidParameter(f"the strategy measures {math.prod(self.rows):,} numbers, more than {LARGEST:,}.")
         self.inverses = tuple(_pseudoinverse(f) for f in self.factors)
         self.columns = math.prod(self.shape)
         digest = sha256(b"".join(f.tobytes() for f in self.factors)).digest()

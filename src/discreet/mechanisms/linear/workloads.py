@@ -137,9 +137,7 @@ def stack(*workloads: Workload) -> Workload:
         raise InvalidParameter("stack takes one or more workloads.", hint="stack(prefix(10), identity(10))")
     shapes = {w.shape for w in workloads}
     if len(shapes) > 1:
-        raise InvalidParameter(
-            f"workloads that are stacked must be about the same cells, not {sorted(shapes)}."
-        )
+        raise InvalidParameter(f"workloads that are stacked must be about the same cells, not {sorted(shapes)}.")
     return Workload(workloads[0].shape, tuple(term for w in workloads for term in w.terms))
 
 
@@ -156,10 +154,7 @@ def marginals(shape: Sequence[int], ways: int) -> Workload:
     if len(kept) > 1 << 12:
         raise InvalidParameter(f"there are {len(kept):,} such marginals, more than {1 << 12:,}.")
     return Workload(
-        sides,
-        tuple(
-            tuple(Identity(n) if i in chosen else TotalSum(n) for i, n in enumerate(sides)) for chosen in kept
-        ),
+        sides, tuple(tuple(Identity(n) if i in chosen else TotalSum(n) for i, n in enumerate(sides)) for chosen in kept)
     )
 
 
@@ -170,11 +165,7 @@ def checked(name: str, matrix: object) -> NDArray[np.float64]:
         InvalidParameter: it is none, or has no rows or columns, or too many.
     """
     if type(matrix) is not np.ndarray or matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
-        what = (
-            f"{matrix.dtype} in {matrix.ndim} dimensions"
-            if type(matrix) is np.ndarray
-            else type(matrix).__name__
-        )
+        what = f"{matrix.dtype} in {matrix.ndim} dimensions" if type(matrix) is np.ndarray else type(matrix).__name__
         raise InvalidParameter(
             f"{name} must be a plain numpy matrix of numbers, not {what}.", hint="np.array([[1, 0], [1, 1]])"
         )
@@ -214,7 +205,6 @@ def _side(n: int) -> int:
     side = count("the number of cells", n)
     if side > LARGEST_SIDE:
         raise InvalidParameter(
-            f"an attribute has at most {LARGEST_SIDE:,} values, not {side:,}.",
-            hint="put neighbouring values together",
+            f"an attribute has at most {LARGEST_SIDE:,} values, not {side:,}.", hint="put neighbouring values together"
         )
     return side

@@ -77,17 +77,13 @@ class ProposeTestRelease(Mechanism):
         found = Statistic.read(statistic, lower=lower, upper=upper, p=p, values=values)
         object.__setattr__(self, "statistic", statistic)
         object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(
-            self, "delta", read_delta(delta, hint="take delta=1e-6; SmoothSensitivity needs none")
-        )
+        object.__setattr__(self, "delta", read_delta(delta, hint="take delta=1e-6; SmoothSensitivity needs none"))
         object.__setattr__(self, "relation", Relation.parse(relation))
         object.__setattr__(self, "changes", count("changes", changes))
         object.__setattr__(self, "_statistic", found)
         object.__setattr__(self, "bound", _bound(bound, found))
         if 1 / self.testing > laplace.LARGEST_SCALE:
-            raise InvalidParameter(
-                "epsilon is so small that no distance could pass the test.", hint="epsilon=0.5"
-            )
+            raise InvalidParameter("epsilon is so small that no distance could pass the test.", hint="epsilon=0.5")
         object.__setattr__(self, "threshold", _threshold(self.testing, self.delta))
 
     @property

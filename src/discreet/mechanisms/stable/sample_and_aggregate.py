@@ -194,9 +194,7 @@ class SampleAndAggregate(Mechanism):
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                given = (
-                    block if self.repeats == 1 else copy.deepcopy(block)
-                )  # what it changes, others do not see
+                given = block if self.repeats == 1 else copy.deepcopy(block)  # what it changes, others do not see
                 answer = np.asarray(self.estimator(given))
                 shape = () if self._single else (len(self._ranges),)
                 if answer.shape != shape or answer.dtype.kind not in "iuf":
@@ -256,13 +254,7 @@ class SampleAndAggregate(Mechanism):
         lower, upper = (", ".join(side) for side in zip(*ends, strict=True))
         if not self._single:
             lower, upper = f"[{lower}]", f"[{upper}]"
-        given = [
-            name,
-            f"blocks={self.blocks}",
-            f"epsilon={decimal(self.epsilon)}",
-            f"lower={lower}",
-            f"upper={upper}",
-        ]
+        given = [name, f"blocks={self.blocks}", f"epsilon={decimal(self.epsilon)}", f"lower={lower}", f"upper={upper}"]
         if self.aggregation != "median":
             given.append(f"aggregation={self.aggregation!r}")
         if self.relation is not Relation.ADD_REMOVE:

@@ -17,15 +17,7 @@ from discreet.mechanisms.stable.spread import SensitivityBounds, Weights
 from discreet.mechanisms.stable.statistic import Statistic
 from discreet.noise.entropy import Entropy, SystemEntropy, bits
 from discreet.noise.fixedpoint import exp_neg, ln
-from discreet.noise.ratio import (
-    LaplaceLogNormal,
-    Magnitude,
-    QuarticShape,
-    Ratio,
-    StudentShape,
-    digits_for,
-    rounded,
-)
+from discreet.noise.ratio import LaplaceLogNormal, Magnitude, QuarticShape, Ratio, StudentShape, digits_for, rounded
 from discreet.privacy.event import ApproximateEvent, Composed, ZCDPEvent
 from discreet.privacy.exact import Real, above, count, exact
 from discreet.privacy.guarantee import decimal
@@ -106,9 +98,7 @@ class SmoothSensitivity(Mechanism):
         object.__setattr__(self, "law", law)
         object.__setattr__(self, "degrees", count("degrees", degrees))
         object.__setattr__(self, "changes", _changes(changes))
-        object.__setattr__(
-            self, "_statistic", Statistic.read(statistic, lower=lower, upper=upper, p=p, values=values)
-        )
+        object.__setattr__(self, "_statistic", Statistic.read(statistic, lower=lower, upper=upper, p=p, values=values))
         object.__setattr__(self, "_law", noise)
         object.__setattr__(self, "_cost", cost)
         object.__setattr__(self, "_calibration", _calibrated(noise, cost, beta))
@@ -165,9 +155,7 @@ class SmoothSensitivity(Mechanism):
         worst = self._statistic.width
         s = worst if smooth_sensitivity is None else min(_assumed(smooth_sensitivity), worst)
         width = above(s / self.alpha) * self._law.quantile(likely) * (1 + 2.0**-40) + float(self.step)
-        if (
-            self._statistic.values is not None
-        ):  # the nearest value is at most as far again from the noisy number
+        if self._statistic.values is not None:  # the nearest value is at most as far again from the noisy number
             width *= 2
         return min(width, above(worst))
 
@@ -241,14 +229,12 @@ def _delta(law: str, delta: Real | None) -> Fraction | None:
     if law == "laplace-log-normal":
         if delta is None:
             raise InvalidParameter(
-                "laplace-log-normal noise needs a delta.",
-                hint="delta=1e-6, or law='student-t', which is pure",
+                "laplace-log-normal noise needs a delta.", hint="delta=1e-6, or law='student-t', which is pure"
             )
         return read_delta(delta, hint="take delta=1e-6; without δ use law='student-t'")
     if delta is not None and exact("delta", delta) != 0:
         raise InvalidParameter(
-            f"{law} noise needs no delta, and takes 0 only.",
-            hint="leave delta out, or law='laplace-log-normal'",
+            f"{law} noise needs no delta, and takes 0 only.", hint="leave delta out, or law='laplace-log-normal'"
         )
     return None
 
@@ -378,9 +364,7 @@ class StudentT(SmoothLaw):
     def alpha(self, cost: Fraction, base: Fraction) -> Fraction:
         d, e = self.degrees, min(cost, MOST_EPSILON)
         w = _bits(e)
-        least = min(
-            _square(2 * (e + _ln(base, w)[0]) / (d + 1), base, w), _square(2 * e / (d + 1), Fraction(1), w)
-        )
+        least = min(_square(2 * (e + _ln(base, w)[0]) / (d + 1), base, w), _square(2 * e / (d + 1), Fraction(1), w))
         return _root_below(d * least)
 
     def draw(self, digits: int, rng: Entropy) -> Magnitude:
@@ -507,9 +491,7 @@ def _best_sigma(rho: Fraction) -> LogNormal:
         law = LogNormal(Fraction(i, 64))
         c = law.calibrate(rho)
         beta = float(c.base - 1)
-        return (
-            math.exp(float(law.sigma) ** 2) / (float(c.alpha) * min(beta, 1.0)) if c.alpha > 0 else math.inf
-        )
+        return math.exp(float(law.sigma) ** 2) / (float(c.alpha) * min(beta, 1.0)) if c.alpha > 0 else math.inf
 
     return LogNormal(Fraction(min(range(8, 97, 2), key=deviation), 64))
 

@@ -94,9 +94,7 @@ class Rank(SensitivityBounds):
 
     __slots__ = ("_n", "_p", "_sorted")
 
-    def __init__(
-        self, ordered: Places, span: int, p: Fraction, relation: Relation, *, changes: int = 1
-    ) -> None:
+    def __init__(self, ordered: Places, span: int, p: Fraction, relation: Relation, *, changes: int = 1) -> None:
         super().__init__(span, relation, changes)
         self._sorted = np.concatenate(([0], ordered, [span])).astype(np.int64)
         self._n = len(ordered)
@@ -119,9 +117,7 @@ class Rank(SensitivityBounds):
         last = len(listed) - 1
         found = {(last, self.span)}
         least = float(scaled[last]) * self.span * (1 - _SURE)
-        if (
-            self._p == Fraction(1, 2) and self.relation is Relation.ADD_REMOVE
-        ):  # a + b alone bears on the window
+        if self._p == Fraction(1, 2) and self.relation is Relation.ADD_REMOVE:  # a + b alone bears on the window
             all_b = np.arange(1, last + 1, dtype=np.int64) * r
             wide = self._width(np.zeros_like(all_b), all_b)
             values = scaled[:last] * wide
@@ -231,9 +227,7 @@ class Deviation(SensitivityBounds):
         x = self._sorted
         first = bisect_left(range(self._n - rank + 1), twice, key=lambda s: x[s] + x[s + rank - 1])
         near = [
-            max(twice - 2 * x[s], 2 * x[s + rank - 1] - twice)
-            for s in (first - 1, first)
-            if 0 <= s <= self._n - rank
+            max(twice - 2 * x[s], 2 * x[s + rank - 1] - twice) for s in (first - 1, first) if 0 <= s <= self._n - rank
         ]
         return min(near)
 

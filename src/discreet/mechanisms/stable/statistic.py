@@ -42,9 +42,7 @@ class Statistic:
     declared: Declared
 
     @classmethod
-    def read(
-        cls, name: str, *, lower: Real, upper: Real, p: Real | None, values: Sequence[Real] | None
-    ) -> Statistic:
+    def read(cls, name: str, *, lower: Real, upper: Real, p: Real | None, values: Sequence[Real] | None) -> Statistic:
         """Return the statistic that a caller names; refuses what does not fit together."""
         name = read_choice("statistic", name, NAMES)
         if (name == "quantile") != (p is not None):
@@ -100,11 +98,7 @@ class Statistic:
 
     def arguments(self) -> str:
         """As in a call."""
-        given = [
-            repr(self.name),
-            f"lower={decimal(self.declared.lower)}",
-            f"upper={decimal(self.declared.upper)}",
-        ]
+        given = [repr(self.name), f"lower={decimal(self.declared.lower)}", f"upper={decimal(self.declared.upper)}"]
         if self.p is not None:
             given.append(f"p={str(self.p)!r}")
         if self.values is not None:

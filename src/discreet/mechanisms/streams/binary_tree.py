@@ -85,9 +85,7 @@ class BinaryTree(Mechanism):
         asked = AskedGuarantee.read("BinaryTree", epsilon, delta, noise)
         factorization = read_choice("factorization", factorization, ("tree", "square-root"))
         if steps is None:
-            raise InvalidParameter(
-                "BinaryTree needs steps, the most elements of the stream.", hint="steps=1000"
-            )
+            raise InvalidParameter("BinaryTree needs steps, the most elements of the stream.", hint="steps=1000")
         t, s = count("steps", steps), int(read_whole("sensitivity", sensitivity))
         b, kind = count("contributions", contributions), Relation.parse(relation)
         most = _MOST if factorization == "tree" else square_root.LONGEST
@@ -270,8 +268,7 @@ class CountingRun(Run):
         self._stay()
         if isinstance(value, bool) or type(value).__name__ == "bool":
             raise InvalidParameter(
-                "an element must be an integer, not a truth value.",
-                hint="use int(value) to count it as 0 or 1",
+                "an element must be an integer, not a truth value.", hint="use int(value) to count it as 0 or 1"
             )
         try:
             whole = operator.index(value)

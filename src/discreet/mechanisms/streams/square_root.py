@@ -153,9 +153,7 @@ class SquareRoot(Factorization):
         noisy = floats(total(convolved(self._right[:n], values), draw(n)))
         size = 1 << (2 * n - 1).bit_length()
         # From here on only noisy numbers.
-        return np.asarray(
-            np.fft.irfft(np.fft.rfft(self._left[:n], size) * np.fft.rfft(noisy, size), size)[:n]
-        )
+        return np.asarray(np.fft.irfft(np.fft.rfft(self._left[:n], size) * np.fft.rfft(noisy, size), size)[:n])
 
     def begin(self, draw: Draw) -> Progress:
         return _Growing(self._right, self._left, draw)

@@ -72,7 +72,5 @@ class AggregateCall:
         if argument is None or isinstance(argument, exp.Distinct | exp.Star):
             raise UnsupportedQuery(f"{self.word} needs one condition.", hint=f"write {self.word}(x > 0)")
         if bind_row(argument, self.scope).type is not Type.BOOL:
-            raise UnsupportedQuery(
-                f"{self.word} needs a condition.", hint=f"write {self.word}(x > 0), for instance"
-            )
+            raise UnsupportedQuery(f"{self.word} needs a condition.", hint=f"write {self.word}(x > 0), for instance")
         return self.value(argument)

@@ -82,9 +82,7 @@ def _whole(value: Expr) -> Expr:
 
 def _refuse_unbounded(value: Expr, facts: Mapping[str, Fact]) -> Never:
     first, last = dt.date(2020, 1, 1), dt.date(2026, 1, 1)
-    names = dict.fromkeys(
-        e.name for e in cells_of(value) if any(math.isinf(end) for end in range_of(e, facts))
-    )
+    names = dict.fromkeys(e.name for e in cells_of(value) if any(math.isinf(end) for end in range_of(e, facts)))
     if not names:
         raise MissingBounds(
             "Quantiles, MIN, MAX and MODE of a date or time need its bounds: none follow from those of its columns.",

@@ -17,7 +17,5 @@ def count_distinct(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     """
     (argument,) = arguments
     if argument.is_literal or argument.type is None:
-        raise UnsupportedQuery(
-            "COUNT(DISTINCT …) of a constant counts nothing.", hint="count the values of a column"
-        )
+        raise UnsupportedQuery("COUNT(DISTINCT …) of a constant counts nothing.", hint="count the values of a column")
     return needs.column(DistinctCount(argument), Type.INT)

@@ -147,9 +147,7 @@ def correlation(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     """CORR(y, x), within ±1."""
     pair = _Pair(arguments, needs)
     deviations = [call("sqrt", [pair.divisor(a)]) for a in (pair.y, pair.x)]
-    return _within(
-        call("/", [pair.covariance(pair.y, pair.x, sample=False), call("*", deviations)]), Fraction(1)
-    )
+    return _within(call("/", [pair.covariance(pair.y, pair.x, sample=False), call("*", deviations)]), Fraction(1))
 
 
 def determination(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

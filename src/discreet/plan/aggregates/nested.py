@@ -47,8 +47,7 @@ def histogram(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     spread = _counted(value, needs, "HISTOGRAM")
     if spread.leaves > MOST_SHOWN:
         raise UnsupportedQuery(
-            f"HISTOGRAM shows at most {MOST_SHOWN:,} values; the declared range has {spread.leaves:,}.",
-            hint=_BINS,
+            f"HISTOGRAM shows at most {MOST_SHOWN:,} values; the declared range has {spread.leaves:,}.", hint=_BINS
         )
     return Histogram(spread, kind)
 
@@ -66,9 +65,7 @@ def _counted(value: Expr, needs: Needs, word: str) -> Spread:
     except (MissingBounds, UnsupportedQuery) as error:
         if isinstance(error, MissingBounds) and value.type is not None and value.type.is_moment:
             return counted_moments(value, needs.facts)
-        said = error.message.replace("Quantiles, MIN, MAX and MODE", f"{word} and the like").replace(
-            "MODE", word
-        )
+        said = error.message.replace("Quantiles, MIN, MAX and MODE", f"{word} and the like").replace("MODE", word)
         hint = error.hint.replace("MODE", word) if word == "APPROX_TOP_K" else error.hint
         raise type(error)(said, hint=_BINS if value.type is Type.REAL else hint) from None
 

@@ -113,9 +113,7 @@ def _number(name: str) -> AggregateForm:
 
 def _pair(name: str) -> AggregateForm:
     """An aggregate of two numbers, on the rows where both are known: first as written."""
-    return AggregateForm(
-        lambda a: (name, (a.number(a.node.this), a.number(a.node.expression))), ("this", "expression")
-    )
+    return AggregateForm(lambda a: (name, (a.number(a.node.this), a.number(a.node.expression))), ("this", "expression"))
 
 
 def _condition(name: str) -> AggregateForm:
@@ -149,10 +147,7 @@ def _count_within(a: AggregateCall) -> Applied:
         _refuse_form(a.node)
     whole = isinstance(value, exp.Star)
     counted = (a.kept(Literal(1, Type.INT)),) if a.where is not None else ()
-    return "count within", (
-        *(counted if whole else (a.value(value),)),
-        *(bind_row(b, a.scope) for b in bounds),
-    )
+    return "count within", (*(counted if whole else (a.value(value),)), *(bind_row(b, a.scope) for b in bounds))
 
 
 def _refuse_form(node: exp.Expr) -> Never:

@@ -24,12 +24,7 @@ def top(a: AggregateCall) -> Applied:
     argument, k = a.node.args.get("this"), a.node.args.get("expression")
     if argument is None or isinstance(argument, exp.Distinct | exp.Star):
         raise UnsupportedQuery(f"{a.word} needs one value.", hint=f"write {a.word}(x, 5)")
-    if (
-        not isinstance(k, exp.Literal)
-        or k.is_string
-        or not k.name.isdigit()
-        or not 0 < int(k.name) <= MOST_TOP
-    ):
+    if not isinstance(k, exp.Literal) or k.is_string or not k.name.isdigit() or not 0 < int(k.name) <= MOST_TOP:
         raise UnsupportedQuery(
             f"{a.word} needs how many values to show, a whole number from 1 to {MOST_TOP:,}.",
             hint=f"write {a.word}(x, 5)",
@@ -61,9 +56,7 @@ def _ends(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _steps(node: exp.GenerateSeries) -> list[exp.Expr]:
-    parts = [
-        node.args.get(p) or default for p, default in zip(("start", "end", "step"), _DEFAULTS, strict=True)
-    ]
+    parts = [node.args.get(p) or default for p, default in zip(("start", "end", "step"), _DEFAULTS, strict=True)]
     if not all(isinstance(p, exp.Literal) and p.name.isdigit() for p in parts) or not int(parts[2].name):
         _refuse_ends()
     low, high, step = (int(p.name) for p in parts)

@@ -32,8 +32,7 @@ def quantiles(a: AggregateCall) -> Applied:
     parts = whole_number(a.node.args.get("expression"))
     if parts is None or not 0 < parts < MOST_SHARES:
         raise UnsupportedQuery(
-            f"{a.word} needs a whole number of parts, from 1 to {MOST_SHARES - 1}.",
-            hint=f"write {a.word}(x, 4)",
+            f"{a.word} needs a whole number of parts, from 1 to {MOST_SHARES - 1}.", hint=f"write {a.word}(x, 4)"
         )
     shares = (Literal(float(Fraction(i, parts)), Type.REAL) for i in range(parts + 1))
     return "quantile_disc" + LIST, (_measurable(a, a.node.args.get("this")), *shares)

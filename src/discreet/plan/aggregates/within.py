@@ -34,9 +34,7 @@ def count_within(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     counted, bounds = arguments[:-2], _bounds(arguments[-2:])
     most = math.floor(bounds[1])
     if most < 1:
-        raise InvalidParameter(
-            "the bounds on what a unit adds to a count must reach 1.", hint="(0, 5), for instance"
-        )
+        raise InvalidParameter("the bounds on what a unit adds to a count must reach 1.", hint="(0, 5), for instance")
     return needs.column(CappedCount(counted[0] if counted else None, most), Type.INT)
 
 

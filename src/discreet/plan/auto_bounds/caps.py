@@ -49,12 +49,7 @@ class Caps:
 
 
 def choose(
-    census: Mapping[Cell, int],
-    noise: DiscreteLaplaceNoise,
-    *,
-    groups: int | None,
-    columns: int,
-    epsilon: Fraction,
+    census: Mapping[Cell, int], noise: DiscreteLaplaceNoise, *, groups: int | None, columns: int, epsilon: Fraction
 ) -> Caps:
     """The caps with the least error expected over all groups: rows that are cut off, and noise.
 
@@ -86,9 +81,7 @@ def beyond(census: Mapping[Cell, int], caps: Caps, groups: int | None) -> tuple[
     return sum(census[c] for c in cut), sum(census[c] for c in (*cut, *others))
 
 
-def share_beyond(
-    counts: tuple[int, int], caps: Caps, noise: DiscreteLaplaceNoise, groups: int | None
-) -> Fraction:
+def share_beyond(counts: tuple[int, int], caps: Caps, noise: DiscreteLaplaceNoise, groups: int | None) -> Fraction:
     """An upper limit of the share of units that exceed caps, from what `beyond` gives.
 
     Guarantee:
@@ -137,9 +130,7 @@ def _bin_sql(number: str) -> str:
     return f"floor(log2(least(greatest({number}, 1), {EDGES[-1]})))"
 
 
-def _inhabited(
-    census: Mapping[Cell, int], noise: DiscreteLaplaceNoise, groups: int | None
-) -> dict[Cell, int]:
+def _inhabited(census: Mapping[Cell, int], noise: DiscreteLaplaceNoise, groups: int | None) -> dict[Cell, int]:
     """The places whose counts stand above the noise: far above it, or less far beside one that does.
 
     A unit cannot have more groups than there are. The tail of a table is where few people are: an empty place that is

@@ -139,9 +139,7 @@ class ValuesLook:
         """
         found = [dict(zip(PLACES, counts, strict=True)) for counts in noisy]
         whole = self.exprs[i].type is Type.INT
-        return choose_range(
-            found[0], found[-1], self.noise, self._stakes(self.uses[i], caps, whole=whole), whole=whole
-        )
+        return choose_range(found[0], found[-1], self.noise, self._stakes(self.uses[i], caps, whole=whole), whole=whole)
 
     def _stakes(self, uses: frozenset[Use], caps: Caps | None, *, whole: bool) -> Stakes:
         """The noise of all groups together, and the rows of a unit that a bound may cut: the middle of one and all.
@@ -182,15 +180,7 @@ def look_at_values(plan: Query, epsilon: Fraction, exprs: Sequence[Expr]) -> Val
     check_look(claim)
     named = _distinct_names([name_of(e, plan.question) for e in exprs])
     return ValuesLook(
-        text,
-        noise,
-        outside,
-        events + others,
-        tuple(exprs),
-        named,
-        tuple(_uses(e, plan) for e in exprs),
-        plan,
-        claim,
+        text, noise, outside, events + others, tuple(exprs), named, tuple(_uses(e, plan) for e in exprs), plan, claim
     )
 
 

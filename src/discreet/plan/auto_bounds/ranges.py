@@ -91,12 +91,7 @@ def value_place_sql(value: str) -> str:
 
 
 def choose_range(
-    highest: Mapping[int, int],
-    lowest: Mapping[int, int],
-    noise: DiscreteLaplaceNoise,
-    stakes: Stakes,
-    *,
-    whole: bool,
+    highest: Mapping[int, int], lowest: Mapping[int, int], noise: DiscreteLaplaceNoise, stakes: Stakes, *, whole: bool
 ) -> Range:
     """The bounds with the least error expected, what they cut off and noise, among those that are expected to leave few
     units outside. Where the counts do not tell, they are wider: for places beyond the last one that is seen, and for

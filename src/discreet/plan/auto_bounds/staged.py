@@ -216,9 +216,7 @@ class PlanStages:
         share = words(self.spent.epsilon * SHARE, Fraction(0))
         lines = []
         if self.of_caps is not None:
-            lines.append(
-                f"First stage ({share}): {_OF_UNITS}, from which max_groups and max_rows are chosen."
-            )
+            lines.append(f"First stage ({share}): {_OF_UNITS}, from which max_groups and max_rows are chosen.")
         if self.of_values is not None:
             listed = ", ".join(self.of_values.named)
             lines.append(
@@ -232,13 +230,9 @@ class PlanStages:
     def described(self, plan: Plan) -> str:
         """The plan in a few lines."""
         what = " and ".join(
-            name
-            for name, look in (("the caps", self.of_caps), ("the bounds", self.of_values))
-            if look is not None
+            name for name, look in (("the caps", self.of_caps), ("the bounds", self.of_values)) if look is not None
         )
-        head = (
-            f"A plan in two stages that costs {plan.price}; {what}, and so the error, follow from the first"
-        )
+        head = f"A plan in two stages that costs {plan.price}; {what}, and so the error, follow from the first"
         lines = (f"  {line} or less" for line in report_lines(*self.rehearsed))
         return "\n".join([head, *lines, *self.notes])
 
@@ -433,6 +427,5 @@ def _refuse_capped(question: Question, caps: Caps | None, missing: Missing) -> N
         )
     if any(v.expr in missing.found for m in capped for v in m.clamped):
         raise UnsupportedQuery(
-            "SUM_WITHIN needs declared bounds of its values.",
-            hint="ask SUM; or declare them: dp.Range(low, high)",
+            "SUM_WITHIN needs declared bounds of its values.", hint="ask SUM; or declare them: dp.Range(low, high)"
         )

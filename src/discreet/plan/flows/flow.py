@@ -26,14 +26,7 @@ LARGEST = (1 << 31) - 1
 
 
 def largest_flows(
-    group: Whole,
-    first: Whole,
-    second: Whole,
-    weight: Whole,
-    *,
-    groups: int,
-    most_first: int,
-    most_second: int,
+    group: Whole, first: Whole, second: Whole, weight: Whole, *, groups: int, most_first: int, most_second: int
 ) -> Whole:
     """The maximum flow of each group, as whole numbers.
 

@@ -27,9 +27,7 @@ from discreet.verify.flows import Side
 FEWEST = 1 << 10
 """The fewest grid steps from 0 to the larger bound of a real value: what is lost by rounding is far below the noise."""
 
-_MEANS = re.compile(
-    r"\b(avg|mean|var\w*|std\w*|covar\w*|corr|regr_\w+|sem|skewness|kurtosis\w*)\s*\(", re.IGNORECASE
-)
+_MEANS = re.compile(r"\b(avg|mean|var\w*|std\w*|covar\w*|corr|regr_\w+|sem|skewness|kurtosis\w*)\s*\(", re.IGNORECASE)
 _CONSTANT = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 Caps = tuple[int, int]

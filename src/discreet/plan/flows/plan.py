@@ -67,8 +67,7 @@ class Flows:
 
         each = " in each group" if query.question.keys.exprs else ""
         caps = [
-            f"one {p.unit.column!r} counts for at most {many(p.unit.max_rows or 1, 'row')}{each}"
-            for p in self.parties
+            f"one {p.unit.column!r} counts for at most {many(p.unit.max_rows or 1, 'row')}{each}" for p in self.parties
         ]
         found = (said_of([*clamped(query.question), *caps]), undeclared(query.question))
         return tuple(sentence for sentence in found if sentence)
@@ -167,9 +166,7 @@ def make_shared_plan(
         max(deltas),
         edges_sql(question, second.column, flows.flows),
         (),
-        tuple(
-            max(pair, key=lambda s: s.l1) for pair in zip(*moved, strict=True)
-        ),  # each is charged by its own
+        tuple(max(pair, key=lambda s: s.l1) for pair in zip(*moved, strict=True)),  # each is charged by its own
         # its events and its guarantee are nobody's: each population has its own
         Allocation(noises, None, (), Composed(), Approximate(max(epsilons), max(deltas))),
     )
@@ -335,9 +332,7 @@ def _paid(moved: Sequence[Sensitivity], allowed: Approximate, noises: Sequence[A
         return Cost(events, _pure(moved, noises), Fraction(0))
     if not len(events):
         return Cost(events, Fraction(0), Fraction(0))
-    return Cost(
-        events, min(allowed.epsilon, PrivacyLoss(events).guarantee(allowed.delta).epsilon), allowed.delta
-    )
+    return Cost(events, min(allowed.epsilon, PrivacyLoss(events).guarantee(allowed.delta).epsilon), allowed.delta)
 
 
 def explain(plan: Plan) -> str:
@@ -373,9 +368,7 @@ def explain(plan: Plan) -> str:
             )
         match noise:
             case DiscreteLaplaceNoise(scale):
-                lines.append(
-                    f"  Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {float(scale):,.6g}."
-                )
+                lines.append(f"  Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {float(scale):,.6g}.")
             case RoundedGaussianNoise(sigma):
                 lines.append(f"  Gaussian noise, rounded to the integers, with σ = {float(sigma):,.6g}.")
     lines.append("")

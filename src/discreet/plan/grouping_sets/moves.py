@@ -46,10 +46,7 @@ def level_moves(reach: ColumnReach, cells: int, parts: int) -> Sensitivity:
     together = min(k, parts)
     if reach.relation is Relation.ADD_REMOVE:
         return Sensitivity(
-            min(k, cells),
-            together * most,
-            l1=k * most,
-            l2_squared=most**2 * (full * parts**2 + rest**2),
+            min(k, cells), together * most, l1=k * most, l2_squared=most**2 * (full * parts**2 + rest**2)
         )
     least = reach.width - most
 

@@ -79,9 +79,7 @@ def weighed(question: Question, allocation: Allocation, *, plain: bool) -> Alloc
         allocation,
         noises=tuple(own[0] for own, _ in columns),
         events=events,
-        levels=tuple(
-            LevelNoise(levels.kept[i], given[i], tuple(own[i] for own, _ in columns)) for i in measured[1:]
-        ),
+        levels=tuple(LevelNoise(levels.kept[i], given[i], tuple(own[i] for own, _ in columns)) for i in measured[1:]),
         undivided=allocation.noises,
     )
     return divided if all(map(_is_less, totals_noise(question, divided))) else None
@@ -178,11 +176,7 @@ def _costs(reach: ColumnReach, moves: Sequence[Sensitivity], *, gaussian: bool) 
 
 
 def _divided(
-    levels: Levels,
-    noise: Additive,
-    reach: ColumnReach,
-    moves: Sequence[Sensitivity],
-    given: Sequence[Fraction],
+    levels: Levels, noise: Additive, reach: ColumnReach, moves: Sequence[Sensitivity], given: Sequence[Fraction]
 ) -> tuple[dict[int, Additive], Composed]:
     """The noise of each level that has a share, and what they cost together: what `noise` costs."""
     finest = moves[0]
@@ -207,9 +201,7 @@ def _divided(
 def _alone(noise: Additive, finest: Sensitivity, moved: Sensitivity, questions: int) -> Additive:
     """The noise of a level that is asked alone with its part of the column's budget."""
     if isinstance(noise, RoundedGaussianNoise):
-        return RoundedGaussianNoise(
-            root_above(noise.sigma**2 / finest.l2_squared * moved.l2_squared * questions)
-        )
+        return RoundedGaussianNoise(root_above(noise.sigma**2 / finest.l2_squared * moved.l2_squared * questions))
     assert isinstance(noise, DiscreteLaplaceNoise)
     return DiscreteLaplaceNoise(noise.scale / finest.l1 * moved.l1 * questions)
 

@@ -103,9 +103,7 @@ def _components(levels: Levels) -> tuple[NDArray[np.float64], NDArray[np.float64
     """
     keys = range(len(levels.sizes))
     subsets = [set(c) for r in range(len(keys) + 1) for c in combinations(keys, r)]
-    knows = np.array(
-        [[levels.parts(s) if t <= set(s) else 0 for s in levels.kept] for t in subsets], dtype=np.float64
-    )
+    knows = np.array([[levels.parts(s) if t <= set(s) else 0 for s in levels.kept] for t in subsets], dtype=np.float64)
     holds = np.array([[_share(levels, s, t) for t in subsets] for s in levels.kept], dtype=np.float64)
     return knows, holds
 
@@ -183,9 +181,7 @@ class _Judge:
 def _improved(start: NDArray[np.int64], judge: _Judge) -> tuple[float, NDArray[np.int64]]:
     """Moves shares between two levels at a time while that is better; the finest level keeps one at least."""
     best, worth, n = start, float(judge.of(start[None])[0]), len(start)
-    moves = np.array(
-        [[int(k == j) - int(k == i) for k in range(n)] for i in range(n) for j in range(n) if i != j]
-    )
+    moves = np.array([[int(k == j) - int(k == i) for k in range(n)] for i in range(n) for j in range(n) if i != j])
     for step in _STEPS:
         while True:
             tried = best + step * moves

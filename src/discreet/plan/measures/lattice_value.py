@@ -132,9 +132,7 @@ _FINEST = 1000  # both the step and its inverse stay floats
 def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> Never:
     moments = {c.name for c in cells_of(expr) if c.type.is_moment}
     names = [
-        n
-        for n in columns_of(expr)
-        if n not in moments and any(math.isinf(end) for end in range_of_fact(facts.get(n)))
+        n for n in columns_of(expr) if n not in moments and any(math.isinf(end) for end in range_of_fact(facts.get(n)))
     ]
     if not names:
         raise MissingBounds(

@@ -245,9 +245,7 @@ class CentredTotal(Measure):
         return f"(CAST(coalesce(sum({v}), 0) AS HUGEINT) - CAST(count({v}) AS HUGEINT) * {self.centre})"
 
     def span(self, max_rows: int) -> tuple[int, int]:
-        return _within((self.value.low - self.centre) * max_rows), _within(
-            (self.value.high - self.centre) * max_rows
-        )
+        return _within((self.value.low - self.centre) * max_rows), _within((self.value.high - self.centre) * max_rows)
 
     @property
     def identity(self) -> Any:

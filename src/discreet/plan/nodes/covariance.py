@@ -93,8 +93,7 @@ class Covariance(Node):
             pieces = [
                 p
                 for a, b in segments
-                if (p := _solved(low, high, float(cells[rows]), a, b, width(x, y, factor(x, y, a, b))))
-                is not None
+                if (p := _solved(low, high, float(cells[rows]), a, b, width(x, y, factor(x, y, a, b)))) is not None
             ]
             ends = [min(max(e, least), most) for p in pieces for e in p] or [least, most]
             if self.sample:  # n/(n − 1) falls as n grows
@@ -124,14 +123,10 @@ class Covariance(Node):
         """The least and the greatest p + n(q + x̄ȳ) − x̄·sy − ȳ·sx over the means' intervals."""
         n, q = float(cells[self.over]), float(self.product.centre)
         p, sx, sy = (
-            float(cells[m.index] * m.step)
-            for m in (x.numerator for x in (self.product, self.first, self.second))
+            float(cells[m.index] * m.step) for m in (x.numerator for x in (self.product, self.first, self.second))
         )
         if self.first == self.second:
-            at = [
-                *first,
-                *([m] if n and first[0] < (m := sx / n) < first[1] else []),
-            ]  # the vertex of the parabola
+            at = [*first, *([m] if n and first[0] < (m := sx / n) < first[1] else [])]  # the vertex of the parabola
             found = [p + n * (q + m * m) - 2 * m * sx for m in at]
         else:  # linear in each mean, so extreme at corners
             found = [p + n * (q + x * y) - x * sy - y * sx for x in first for y in second]

@@ -58,9 +58,7 @@ def chosen(
     best, worth = None, _WORTH
     for layers in _candidates(counts, cells):
         squares = np.array([squared(weights(layers, count)) for count in counts])
-        cost = (
-            moved[1] * len(layers) / len(counts) if gaussian else (moved[0] * len(layers) / len(counts)) ** 2
-        )
+        cost = moved[1] * len(layers) / len(counts) if gaussian else (moved[0] * len(layers) / len(counts)) ** 2
         found = float(np.mean(np.log(squares * cost)))
         if (squares * cost <= 1 + 1e-9).all() and found < worth - 1e-9:
             best, worth = layers, found
@@ -83,16 +81,12 @@ def weights(layers: Layers, count: tuple[int, ...]) -> Weights:
         return _own(layers, count)
     if len(layers) == 1:
         return tuple((0, cell, PARTS) for cell in count)
-    rows = [
-        (level, place, set(node)) for level, layer in enumerate(layers) for place, node in enumerate(layer)
-    ]
+    rows = [(level, place, set(node)) for level, layer in enumerate(layers) for place, node in enumerate(layer)]
     read = np.isin(np.arange(len(layers[0])), count).astype(np.float64) @ _least_squares(layers)
     left = {cell: PARTS * (cell in count) for cell in range(len(layers[0]))}
     found = []
     for (level, place, node), weight in zip(rows, read.tolist(), strict=True):
-        if level and (
-            near := math.floor(PARTS * weight + 0.5 + 1e-7)
-        ):  # just above a half, so that halves agree
+        if level and (near := math.floor(PARTS * weight + 0.5 + 1e-7)):  # just above a half, so that halves agree
             found.append((level, place, near))
             for cell in node:
                 left[cell] -= near
@@ -126,10 +120,7 @@ def _candidates(counts: Sequence[tuple[int, ...]], cells: int) -> Iterator[Layer
     own = _coloured(counts)
     if len(own) <= _MOST_OWN:
         yield own
-        yield (
-            single,
-            *(tuple(n for n in layer if len(n) > 1) for layer in own if any(len(n) > 1 for n in layer)),
-        )
+        yield (single, *(tuple(n for n in layer if len(n) > 1) for layer in own if any(len(n) > 1 for n in layer)))
     tried = set()
     for depth in range(2, _DEEPEST + 1):
         for fanout in {math.ceil(cells ** (1 / depth)), math.ceil(cells ** (1 / depth)) + 1}:

@@ -21,14 +21,7 @@ from discreet.catalog.schema import TableSchema
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.ledger.people.table import BEYOND, CAPACITY, parts_of
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.bound import (
-    BoundedQuery,
-    bounded_sql,
-    bounding,
-    contribution_stages,
-    needs_secret,
-    scope_stages,
-)
+from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, contribution_stages, needs_secret, scope_stages
 from discreet.plan.cost import sensitivity_of
 from discreet.plan.grouping_sets.moves import ColumnReach, level_moves
 from discreet.plan.grouping_sets.split_budget import levels_of
@@ -124,9 +117,7 @@ def whole_toll(plan: Query, charge: Charge, rule: Filter, capacity: Tally) -> Pe
     return everybody_toll([bounding(plan.question)], charge, rule, capacity)
 
 
-def everybody_toll(
-    scopes: Sequence[BoundedQuery], charge: Charge, rule: Filter, capacity: Tally
-) -> PersonCost:
+def everybody_toll(scopes: Sequence[BoundedQuery], charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
     """As `toll_of`, for a charge of which these say whose rows are in it: everybody in one of them pays the worst case,
     once.
     """
@@ -203,11 +194,7 @@ class _Scaled:
         for divisor in [exact, *(1 << t for t in range(_FINEST, -1, -_STEP))]:
             found = cls(
                 tuple(
-                    (
-                        _up(r.linear, unit, divisor),
-                        _up(r.square, unit, divisor),
-                        _up(r.total, unit, divisor) or 0,
-                    )
+                    (_up(r.linear, unit, divisor), _up(r.square, unit, divisor), _up(r.total, unit, divisor) or 0)
                     for r in rates
                 ),
                 _up(fixed, unit, divisor) or 0,

@@ -173,9 +173,7 @@ def ordered_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
     """
     if expr.type is None or not expr.type.is_number:
         kind = "NULL" if expr.type is None else expr.type.word
-        raise UnsupportedQuery(
-            f"Quantiles, MIN and MAX are answered for numbers, not for {kind}.", hint=_AS_NUMBER
-        )
+        raise UnsupportedQuery(f"Quantiles, MIN and MAX are answered for numbers, not for {kind}.", hint=_AS_NUMBER)
     listed = _listed(expr, facts)
     if listed is not None:
         return _of_list(expr, listed, flat=False)
@@ -221,9 +219,7 @@ def _lattice(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
         raise type(error)(said[:1].upper() + said[1:], hint=error.hint) from None
 
 
-_AS_NUMBER = (
-    "ask for a number of it, such as date_part('year', x), or CAST it to DOUBLE and declare its bounds"
-)
+_AS_NUMBER = "ask for a number of it, such as date_part('year', x), or CAST it to DOUBLE and declare its bounds"
 
 
 def _of_list(expr: Expr, values: tuple[Scalar, ...], *, flat: bool) -> Spread:
@@ -252,8 +248,7 @@ def _listed(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:
         return None
     if len(values) > MOST_LISTED:
         raise UnsupportedQuery(
-            f"MODE is answered for at most {MOST_LISTED} listed values; here are {len(values)}.",
-            hint=_BY_GROUP,
+            f"MODE is answered for at most {MOST_LISTED} listed values; here are {len(values)}.", hint=_BY_GROUP
         )
     return tuple(sorted(values))
 
@@ -283,12 +278,10 @@ def _refuse_unlisted(expr: Expr) -> Never:
     listed = f"declare the values of {names[0]!r} with dp.Values" if names else "declare its values"
     if expr.type is Type.REAL:
         raise UnsupportedQuery(
-            "MODE needs values that can be counted one by one.",
-            hint=f"MODE(CAST(x AS BIGINT)) has them; or {listed}",
+            "MODE needs values that can be counted one by one.", hint=f"MODE(CAST(x AS BIGINT)) has them; or {listed}"
         )
     raise MissingBounds(
-        "MODE needs the list of values, which the data may not be asked for.",
-        hint=f"{listed}; or {_BY_GROUP}",
+        "MODE needs the list of values, which the data may not be asked for.", hint=f"{listed}; or {_BY_GROUP}"
     )
 
 

@@ -147,11 +147,7 @@ class NoisyTree:
         level = 1 - 2 * (1 - confidence) / (sides * self.spread.depth)
         top = self.family(0, 0)
         assert top is not None
-        level, share, row = (
-            max(level, Fraction(0)),
-            float(p) * sum(top),
-            self.spread.steps(is_row=self.is_row),
-        )
+        level, share, row = (max(level, Fraction(0)), float(p) * sum(top), self.spread.steps(is_row=self.is_row))
 
         error = self._error(p, level)
 

@@ -102,9 +102,7 @@ def _with_all_columns(same: Sequence[Query], terms: PlanTerms) -> Query:
         spreads |= {looked.spread: found for looked, found in zip(p.question.spreads, p.spreads, strict=True)}
     measures = sorted(moved, key=lambda m: json.dumps(m.identity, sort_keys=True))
     sets = same[0].question.outer.sets if same[0].allocation.levels else None
-    read = Outer(
-        tuple(("", e) for p in same for e in p.question.outer.expressions), None, (), None, 0, sets=sets
-    )
+    read = Outer(tuple(("", e) for p in same for e in p.question.outer.expressions), None, (), None, 0, sets=sets)
     question = replace(same[0].question, measures=tuple(measures), outer=read)
     sql, distinct = statements(question, bounding(question))
     return replace(
@@ -159,9 +157,7 @@ def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: 
             least = least_scales(plans, asked)
             moved = [*sensitivities, *(s for s, depth in spreads for _ in range(depth))]
             shorter = as_small(least, moved, epsilon * for_columns, noise_delta)
-            starts = [
-                len(sensitivities) + sum(depth for _, depth in spreads[:i]) for i in range(len(spreads))
-            ]
+            starts = [len(sensitivities) + sum(depth for _, depth in spreads[:i]) for i in range(len(spreads))]
             noises, of_spreads = shorter[: len(sensitivities)], tuple(shorter[i] for i in starts)
             needed = noise_delta
     guarantee = Approximate(epsilon, delta if selecting else needed)
@@ -229,9 +225,7 @@ def _place(plan: Query, measured: Query, measurement: int) -> Place:
     )
 
 
-def _output(
-    query: Query, alone: Query, measured: Query, place: Place, shared: _Shared, questions: int
-) -> PlanOutput:
+def _output(query: Query, alone: Query, measured: Query, place: Place, shared: _Shared, questions: int) -> PlanOutput:
     """A question's answer: with the noise of its columns as measured in the batch, and the price of the batch."""
     a = measured.allocation
     own = Allocation(

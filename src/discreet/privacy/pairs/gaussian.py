@@ -17,9 +17,7 @@ import numpy as np
 from discreet.privacy.pair import Curve, Pair
 from discreet.privacy.pairs.finite import MOST_ATOMS, FinitePair, Outcomes, decay, product, up
 
-_MOST = (
-    1000.0  # a μ beyond it is taken to be no privacy at all: there a = ε/μ − μ/2 would cancel beyond ACCURACY
-)
+_MOST = 1000.0  # a μ beyond it is taken to be no privacy at all: there a = ε/μ − μ/2 would cancel beyond ACCURACY
 _MOST_DISCRETE = 16.0
 _REACH = 37.3  # deviations, beyond which there is less than FLOOR
 _NARROWEST = 1e-3  # σ, below which squares over σ² leave the floats
@@ -171,16 +169,12 @@ def _tail_ratio(j: Curve, sigma: float) -> Curve:
     """R(j) = Σ_{t≥0} p(j+t)/p(j) for consecutive j ≥ 0, from the top down in blocks that stay in range."""
     out = np.empty_like(j)
     end = j[-1]
-    top = (
-        math.ceil(end + 45 * sigma * sigma / (end + sigma)) + 1
-    )  # beyond it less than e^−45 of R(end) is left
+    top = math.ceil(end + 45 * sigma * sigma / (end + sigma)) + 1  # beyond it less than e^−45 of R(end) is left
     ratio = 1.0  # of the block above
     while top >= j[0]:
         low = max(j[0], min(top - 1, math.ceil(math.sqrt(max(top * top - 1200 * sigma * sigma, 0.0)))))
         t = np.arange(low, top + 1)
-        scaled = np.exp(
-            np.minimum((top * top - t * t) / (2 * sigma * sigma), 600.0)
-        )  # p(t)/p(top), if it matters
+        scaled = np.exp(np.minimum((top * top - t * t) / (2 * sigma * sigma), 600.0))  # p(t)/p(top), if it matters
         scaled[-1] = ratio
         sums = np.cumsum(scaled[::-1])[::-1]
         scaled[-1] = 1.0
@@ -209,16 +203,9 @@ def _discrete_wide(epsilon: Curve, s: float, sigma: float) -> Curve:
         + (_three(a, b) - 3) / (720 * sigma**3)
         - (_five(a, b) - 10 * _three(a, b) + 15) / (30240 * sigma**5)
     )
-    e = (
-        0.5
-        + b / (12 * sigma)
-        - (b**3 - 3 * b) / (720 * sigma**3)
-        + (b**5 - 10 * b**3 + 15 * b) / (30240 * sigma**5)
-    )
+    e = 0.5 + b / (12 * sigma) - (b**3 - 3 * b) / (720 * sigma**3) + (b**5 - 10 * b**3 + 15 * b) / (30240 * sigma**5)
     ratio = sigma * _mills(b) + e
-    sums = (
-        sigma * _mills_difference(a, mu) + mu * correction - np.expm1(np.minimum(epsilon - loss, 0.0)) * ratio
-    )
+    sums = sigma * _mills_difference(a, mu) + mu * correction - np.expm1(np.minimum(epsilon - loss, 0.0)) * ratio
     return np.where(j > 40 * sigma, 0.0, _density(a) / sigma * sums)
 
 

@@ -76,9 +76,7 @@ class GroupPair(Pair):
         if not math.isfinite(largest):
             return 1.0
         at_last = float(self.base.delta(np.array([largest]))[0])
-        grown = at_last * math.fsum(
-            math.exp(min(i * largest * (1 + 8 * _UNIT), _FARTHEST)) for i in range(self.k)
-        )
+        grown = at_last * math.fsum(math.exp(min(i * largest * (1 + 8 * _UNIT), _FARTHEST)) for i in range(self.k))
         return min(grown * (1 + ACCURACY), 1.0) if at_last else 0.0
 
 

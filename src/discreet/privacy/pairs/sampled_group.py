@@ -91,8 +91,7 @@ class SampledGroupPair(Pair):
             losses = self._losses(x)
             total, error = _excess(losses, weight)
             return np.asarray(
-                (total + error + 4 * _UNIT * np.abs(target[i]) <= target[i])
-                & (losses <= _FARTHEST).all(axis=0)
+                (total + error + 4 * _UNIT * np.abs(target[i]) <= target[i]) & (losses <= _FARTHEST).all(axis=0)
             )
 
         x, good = self._edge(epsilon, fits, -1.0)

@@ -62,8 +62,7 @@ class Prepared:
     def _agreed(self, name: str, given: Real, said: Fraction | None) -> Real:
         if said is not None and exact(name, given) != said:
             raise InvalidParameter(
-                f"the question's OPTIONS say {name} = {decimal(said)}, and the call says {given}.",
-                hint="say it once",
+                f"the question's OPTIONS say {name} = {decimal(said)}, and the call says {given}.", hint="say it once"
             )
         return given
 
@@ -162,8 +161,7 @@ def _options(tokens: Sequence[Token]) -> dict[str, str]:
 
 def _refuse_options(what: str) -> Never:
     raise UnsupportedQuery(
-        f"{what}.",
-        hint=f"they are {', '.join(o.lower() for o in _OPTIONS)}; the owner says the rest when connecting",
+        f"{what}.", hint=f"they are {', '.join(o.lower() for o in _OPTIONS)}; the owner says the rest when connecting"
     )
 
 
@@ -175,12 +173,7 @@ def _bounds(tokens: Sequence[Token], edits: list[tuple[int, int, str]]) -> None:
             continue
         opening = _opening(words, i)
         closing = _closing(words, i + 2) if words[i + 2 : i + 3] == ["("] else None
-        if (
-            opening is None
-            or closing is None
-            or words[i - 1] != ","
-            or words[closing + 1 : closing + 2] != [")"]
-        ):
+        if opening is None or closing is None or words[i - 1] != "," or words[closing + 1 : closing + 2] != [")"]:
             _refuse_bounds("is the last argument of an aggregate, and has two numbers")
         name = words[opening - 1] if opening else ""
         if name not in WITHIN or words[opening + 1] == "DISTINCT":

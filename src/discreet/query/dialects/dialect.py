@@ -117,14 +117,11 @@ class Reader:
 
     def refuse(self, node: exp.Expr, why: str = "", hint: str = "") -> Never:
         """Refuses a part by its text, with the way round."""
-        text = " ".join(
-            node.sql(dialect=self.dialect, comments=False, unsupported_level=ErrorLevel.IGNORE).split()
-        )
+        text = " ".join(node.sql(dialect=self.dialect, comments=False, unsupported_level=ErrorLevel.IGNORE).split())
         shown = text if len(text) <= 60 else f"{text[:57]}..."
         raise UnsupportedQuery(
             f"{NAMES[self.dialect]}'s {shown} {why or 'has no reading here that is known to mean the same'}.",
-            hint=hint
-            or "ask in DuckDB's spelling (leave dialect out); docs/sql-reference.md lists what is answered",
+            hint=hint or "ask in DuckDB's spelling (leave dialect out); docs/sql-reference.md lists what is answered",
         )
 
     def _check_names(self, select: exp.Select) -> None:
@@ -190,16 +187,7 @@ def _plain(tree: exp.Expr) -> exp.Expr:
     """Without the marks that a parser leaves for writers, and with functions that are only names as such."""
     copy = tree.copy()
     for node in list(copy.walk()):
-        for mark in (
-            "safe",
-            "typed",
-            "big_int",
-            "ignore_nulls",
-            "coalesce",
-            "nested",
-            "quoted",
-            "zero_on_all_null",
-        ):
+        for mark in ("safe", "typed", "big_int", "ignore_nulls", "coalesce", "nested", "quoted", "zero_on_all_null"):
             if node.args.get(mark) is not None:
                 node.set(mark, None)
         match node:

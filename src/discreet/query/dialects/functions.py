@@ -16,14 +16,7 @@ from discreet.query.interval_ends import ENDS
 
 Rule: TypeAlias = "Callable[[exp.Expr, DialectQuery], exp.Expr]"
 
-_ALIKE = {
-    "YEAR": "YEAR",
-    "QUARTER": "QUARTER",
-    "MONTH": "MONTH",
-    "DAY": "DAY",
-    "HOUR": "HOUR",
-    "MINUTE": "MINUTE",
-}
+_ALIKE = {"YEAR": "YEAR", "QUARTER": "QUARTER", "MONTH": "MONTH", "DAY": "DAY", "HOUR": "HOUR", "MINUTE": "MINUTE"}
 _SUNDAY_0, _SUNDAY_1 = "DAYOFWEEK", "DAYOFWEEK + 1"
 PARTS: dict[str, dict[str, str]] = {
     "postgres": {**_ALIKE, "DOW": _SUNDAY_0, "ISODOW": "ISODOW", "DOY": "DAYOFYEAR", "WEEK": "WEEK"},
@@ -205,9 +198,7 @@ def _divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _whole_divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if {reader.kinds.of(node.this), reader.kinds.of(node.expression)} != {Type.INT}:
-        reader.refuse(
-            node, "is answered for whole numbers", "CAST(FLOOR(a / b) AS …) says how others are rounded"
-        )
+        reader.refuse(node, "is answered for whole numbers", "CAST(FLOOR(a / b) AS …) says how others are rounded")
     return exp.IntDiv(this=reader.read(node.this), expression=reader.read(node.expression))
 
 
@@ -264,9 +255,7 @@ def _pipe(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _as_text(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if reader.kinds.of(node) not in (Type.TEXT, Type.INT) and not isinstance(node, exp.Null):
-        reader.refuse(
-            node, "may be spelled in another way when it becomes text", "join texts and whole numbers only"
-        )
+        reader.refuse(node, "may be spelled in another way when it becomes text", "join texts and whole numbers only")
     return reader.read(node)
 
 
@@ -276,9 +265,7 @@ def _like(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if not parts <= {"this", "expression", "negate"} or not isinstance(pattern, exp.Literal):
         reader.refuse(node, "has no pattern that is written out", "write the pattern as a text")
     if "\\" in pattern.name:
-        reader.refuse(
-            node, "has a backslash, by which databases escape or do not", "use starts_with or contains"
-        )
+        reader.refuse(node, "has a backslash, by which databases escape or do not", "use starts_with or contains")
     made = type(node)(this=reader.read(node.this), expression=pattern.copy())
     if node.args.get("negate"):
         made.set("negate", True)
@@ -287,9 +274,7 @@ def _like(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _trim(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if {k for k, v in node.args.items() if v} != {"this"} or reader.dialect == "bigquery":
-        reader.refuse(
-            node, "does not cut off spaces alone", "ask in DuckDB's spelling: TRIM there cuts off spaces"
-        )
+        reader.refuse(node, "does not cut off spaces alone", "ask in DuckDB's spelling: TRIM there cuts off spaces")
     return exp.Trim(this=reader.read(node.this))
 
 
@@ -297,9 +282,7 @@ def _substring(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     start, length = node.args.get("start"), node.args.get("length")
     if not _natural(start, 1) or not (length is None or _natural(length, 0)):
         reader.refuse(
-            node,
-            "counts from a place that databases disagree on",
-            "write a first place from 1 up, and a length",
+            node, "counts from a place that databases disagree on", "write a first place from 1 up, and a length"
         )
     made = exp.Substring(this=reader.read(node.this), start=start.copy())  # type: ignore[union-attr]  # it is a number
     if length is not None:
@@ -425,14 +408,10 @@ def truncate(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
         )
     found: exp.Expr = exp.TimestampTrunc(this=reader.read(node.this), unit=exp.Var(this=name))
     kind = reader.kinds.of(node.this)
-    keeps = reader.dialect == "snowflake" or (
-        reader.dialect == "bigquery" and isinstance(node, exp.DateTrunc)
-    )
+    keeps = reader.dialect == "snowflake" or (reader.dialect == "bigquery" and isinstance(node, exp.DateTrunc))
     if keeps and kind not in (Type.DATE, Type.TIMESTAMP):
         reader.refuse(
-            node,
-            "gives a date or a time, after what it is given, which is not clear here",
-            "CAST it to DATE first",
+            node, "gives a date or a time, after what it is given, which is not clear here", "CAST it to DATE first"
         )
     if (keeps and kind is Type.DATE) or (reader.dialect == "spark" and isinstance(node, exp.DateTrunc)):
         return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.DATE))
@@ -455,25 +434,18 @@ def cast(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     parts = {k for k, v in node.args.items() if v} - {"this", "to", "safe", "requires_string"}
     if isinstance(node.this, exp.IntDiv) and word == "DECIMAL" and reader.dialect == "postgres":
         return reader.read(node.this)  # as the parser reads DIV(a, b)
-    whole = reader.dialect == "snowflake" and [e.name for e in target.expressions] == [
-        "38",
-        "0",
-    ]  # NUMBER itself
+    whole = reader.dialect == "snowflake" and [e.name for e in target.expressions] == ["38", "0"]  # NUMBER itself
     if parts or (target.expressions and not whole):
         reader.refuse(node, "rounds or cuts to a size", "cast to a type without a size")
     made = _TARGETS.get((reader.dialect, word)) or _TARGETS.get(("", word))
     if made is None:
         reader.refuse(
-            node,
-            "has a type that is not answered",
-            "cast to a 64-bit number, text, DATE or a time without zone",
+            node, "has a type that is not answered", "cast to a 64-bit number, text, DATE or a time without zone"
         )
     kind = reader.kinds.of(node.this)
     if made == "BIGINT" and not reader.kinds.is_whole(node.this):
         reader.refuse(
-            node,
-            "rounds in another way in other databases",
-            "write CAST(ROUND(x, 0) AS …), or FLOOR, which say how",
+            node, "rounds in another way in other databases", "write CAST(ROUND(x, 0) AS …), or FLOOR, which say how"
         )
     if made == "TEXT" and kind not in (Type.TEXT, Type.INT, Type.DATE, Type.BOOL):
         reader.refuse(node, "may be spelled in another way", "cast whole numbers and dates only")
@@ -492,10 +464,7 @@ _TARGETS: dict[tuple[str, str], str] = {
     ("", "VARCHAR"): "TEXT",
     ("", "DATE"): "DATE",
     ("postgres", "TIMESTAMP"): "TIMESTAMP",
-    (
-        "bigquery",
-        "TIMESTAMP",
-    ): "TIMESTAMP",  # DATETIME; BigQuery's TIMESTAMP has a zone, and another name in the parser
+    ("bigquery", "TIMESTAMP"): "TIMESTAMP",  # DATETIME; BigQuery's TIMESTAMP has a zone, and another name in the parser
     ("snowflake", "TIMESTAMP"): "TIMESTAMP",
     ("snowflake", "TIMESTAMPNTZ"): "TIMESTAMP",
     ("spark", "TIMESTAMPNTZ"): "TIMESTAMP",

@@ -17,17 +17,7 @@ _REAL = (exp.Avg, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.V
          exp.SafeDivide, exp.Corr, exp.CovarPop, exp.CovarSamp)  # fmt: skip
 _INT = (exp.Count, exp.CountIf, exp.Length, exp.IntDiv, exp.Year, exp.Quarter, exp.Month, exp.Day, exp.DayOfMonth,
         exp.DayOfYear, exp.WeekOfYear, exp.DayOfWeek, exp.Hour, exp.Minute, exp.StrPosition)  # fmt: skip
-_TEXT = (
-    exp.Lower,
-    exp.Upper,
-    exp.Trim,
-    exp.Substring,
-    exp.Left,
-    exp.Right,
-    exp.Concat,
-    exp.DPipe,
-    exp.Replace,
-)
+_TEXT = (exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Left, exp.Right, exp.Concat, exp.DPipe, exp.Replace)
 _BOOL = (exp.Boolean, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In,
          exp.Between, exp.Like, exp.ILike, exp.LogicalOr, exp.LogicalAnd)  # fmt: skip
 _KINDS = ((_REAL, Type.REAL), (_INT, Type.INT), (_TEXT, Type.TEXT), (_BOOL, Type.BOOL))

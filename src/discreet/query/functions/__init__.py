@@ -18,20 +18,7 @@ from discreet.query.functions.text import TEXT
 from discreet.query.functions.time import TIME
 
 FUNCTIONS: MappingProxyType[str, Function] = MappingProxyType(
-    {
-        f.name: f
-        for f in (
-            *ARITHMETIC,
-            *TRANSCENDENTAL,
-            *LOGIC,
-            *TEXT,
-            *PATTERN,
-            *TIME,
-            *SPELLED,
-            *CALENDAR,
-            *CASTS,
-        )
-    }
+    {f.name: f for f in (*ARITHMETIC, *TRANSCENDENTAL, *LOGIC, *TEXT, *PATTERN, *TIME, *SPELLED, *CALENDAR, *CASTS)}
 )
 """Name → function. A new function is a row in one of the files beside this one."""
 

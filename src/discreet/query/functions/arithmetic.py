@@ -232,10 +232,7 @@ def _bucket_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
 def _bucket_bounds(i: Sequence[Interval]) -> Interval:
     low, high, n = float(i[1][0]), float(i[2][0]), int(i[3][0])
     least, most = (float(end) for end in i[0])
-    return (
-        0 if least < low else _bucket(least, low, high, n),
-        n + 1 if most >= high else _bucket(most, low, high, n),
-    )
+    return (0 if least < low else _bucket(least, low, high, n), n + 1 if most >= high else _bucket(most, low, high, n))
 
 
 def _check_buckets(low: float | None, high: float | None, n: int | None) -> None:
@@ -244,9 +241,7 @@ def _check_buckets(low: float | None, high: float | None, n: int | None) -> None
             "WIDTH_BUCKET needs a lower end below the upper one.", hint="width_bucket(x, 0, 100, 10)"
         )
     if not 1 <= n <= _MOST_BUCKETS:
-        raise UnsupportedQuery(
-            f"WIDTH_BUCKET needs 1 to {_MOST_BUCKETS} buckets.", hint="width_bucket(x, 0, 100, 10)"
-        )
+        raise UnsupportedQuery(f"WIDTH_BUCKET needs 1 to {_MOST_BUCKETS} buckets.", hint="width_bucket(x, 0, 100, 10)")
 
 
 _MOST_BUCKETS = 1_000_000
@@ -274,20 +269,10 @@ ARITHMETIC = (
     Function("ceil", _ONE_REAL, template("ceil({0})"), _ceil, rising(math.ceil)),
     Function("trunc", numbers(1), template("trunc({0})"), _cut, rising(_cut)),
     Function("round", _round_signature, _round_sql, _round, _round_bounds, fragile=True),
-    Function(
-        "sign",
-        numbers(1, result=Type.INT),
-        template("TRY(CAST(sign({0}) AS BIGINT))"),
-        _sign,
-        lambda i: (-1, 1),
-    ),
+    Function("sign", numbers(1, result=Type.INT), template("TRY(CAST(sign({0}) AS BIGINT))"), _sign, lambda i: (-1, 1)),
     Function("sqrt", _ONE_REAL, template("TRY(sqrt({0}))"), math.sqrt, rising(math.sqrt, 0.0), fragile=True),
-    Function(
-        "radians", _ONE_REAL, template("radians({0})"), math.radians, rising(math.radians), fragile=True
-    ),
-    Function(
-        "degrees", _ONE_REAL, template("degrees({0})"), math.degrees, rising(math.degrees), fragile=True
-    ),
+    Function("radians", _ONE_REAL, template("radians({0})"), math.radians, rising(math.radians), fragile=True),
+    Function("degrees", _ONE_REAL, template("degrees({0})"), math.degrees, rising(math.degrees), fragile=True),
     Function(
         "width_bucket",
         exactly([Type.REAL, Type.REAL, Type.REAL, Type.INT], Type.INT),

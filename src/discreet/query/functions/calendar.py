@@ -214,11 +214,7 @@ CALENDAR = (
         fragile=True,
     ),
     Function(
-        "date - date",
-        _just(_DATE, _DATE, result=_INT),
-        template("TRY({0} - {1})"),
-        lambda a, b: (a - b).days,
-        _days,
+        "date - date", _just(_DATE, _DATE, result=_INT), template("TRY({0} - {1})"), lambda a, b: (a - b).days, _days
     ),
     *(_counted("diff", unit, _difference(unit)) for unit in DIFFERENCES),
     *(_counted("sub", unit, _elapsed(unit)) for unit in DIFFERENCES),

@@ -29,9 +29,7 @@ def _cast(target: Type) -> Function:
 
     return Function(
         f"as {target.value.lower()}",
-        lambda types: (
-            ([types[0] or target], target) if len(types) == 1 and _readable(types[0], target) else None
-        ),
+        lambda types: ([types[0] or target], target) if len(types) == 1 and _readable(types[0], target) else None,
         lambda args, _: f"TRY_CAST({args[0]} AS {target.value})",
         lambda x: _read(x, target),
         bounds if target.is_number or target in (Type.DATE, Type.TIMESTAMP) else None,
@@ -110,9 +108,7 @@ def _moment(text: str) -> dt.datetime | None:
     start = dt.datetime(int(year), int(month), int(day))
     if clock == [24, 0, 0] and not int(part or 0):
         return start + dt.timedelta(days=1)
-    return start.replace(
-        hour=clock[0], minute=clock[1], second=clock[2], microsecond=int(f"{part or ''}000000"[:6])
-    )
+    return start.replace(hour=clock[0], minute=clock[1], second=clock[2], microsecond=int(f"{part or ''}000000"[:6]))
 
 
 _TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")

@@ -100,9 +100,7 @@ def _referred(text: str, span: Sequence[int | None], mark: str) -> str:
 
 def _optional(wanted: Sequence[Type], result: Type) -> Any:
     """These types, the last of which may be left out."""
-    return lambda types: (
-        exactly(wanted[: len(types)], result)(types) if len(types) >= len(wanted) - 1 else None
-    )
+    return lambda types: exactly(wanted[: len(types)], result)(types) if len(types) >= len(wanted) - 1 else None
 
 
 def _sql(name: str) -> Any:

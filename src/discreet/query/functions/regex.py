@@ -20,9 +20,7 @@ from discreet.errors import UnsupportedQuery
 Span: TypeAlias = tuple[int | None, ...]
 """Begin and end of a match, and of each of its groups; None where a group is not part of it."""
 
-_Step: TypeAlias = tuple[
-    str, object, object
-]  # "one" ranges; "split" first, second; "jump" to; "save" i; "edge" kind
+_Step: TypeAlias = tuple[str, object, object]  # "one" ranges; "split" first, second; "jump" to; "save" i; "edge" kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +60,7 @@ class Regex:
                 break
         return found
 
-    def _follow(
-        self, pc: int, saved: Span, text: str, at: int, seen: set[int], out: list[tuple[int, Span]]
-    ) -> None:
+    def _follow(self, pc: int, saved: Span, text: str, at: int, seen: set[int], out: list[tuple[int, Span]]) -> None:
         """All steps that are reached without reading a character, the preferred ones first."""
         stack = [(pc, saved)]
         while stack:
@@ -403,11 +399,7 @@ class _Reader:
                 found += ranges
                 low = ranges[0][0] if len(ranges) == 1 and ranges[0][0] == ranges[0][1] else None
                 if self._is_range():
-                    _refuse(
-                        "a range in a set begins with \\"
-                        if low is None
-                        else "write the range in a set without \\"
-                    )
+                    _refuse("a range in a set begins with \\" if low is None else "write the range in a set without \\")
                 continue
             low = high = ord(c)
             if self._is_range():
@@ -455,11 +447,7 @@ class _Reader:
 
 _LAST = 0x10FFFF
 _DEEPEST = 50
-_CLASSES: dict[str, Ranges] = {
-    "d": ((48, 57),),
-    "w": WORD,
-    "s": ((9, 10), (12, 13), (32, 32)),
-}
+_CLASSES: dict[str, Ranges] = {"d": ((48, 57),), "w": WORD, "s": ((9, 10), (12, 13), (32, 32))}
 _CONTROLS = {"n": 10, "t": 9, "r": 13}
 
 

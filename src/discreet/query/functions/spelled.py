@@ -52,8 +52,7 @@ def _check(form: str | None) -> None:
     unknown = [c for c in _PART.findall(form or "") if c not in _SPELLED]
     if form is None or "%" not in form or len(form) > _LONGEST:
         raise UnsupportedQuery(
-            f"STRFTIME needs a format with parts, of at most {_LONGEST} characters.",
-            hint="strftime(d, '%Y-%m')",
+            f"STRFTIME needs a format with parts, of at most {_LONGEST} characters.", hint="strftime(d, '%Y-%m')"
         )
     if "%" in rest or unknown:
         raise UnsupportedQuery(

@@ -62,9 +62,7 @@ def _joined_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
     """As `_concat_sql`, with a separator after each part that is not NULL, of which the last is not written."""
     separator, *parts = args
     length = " + ".join(f"COALESCE(length({p}) + length({separator}), 0)" for p in parts)
-    return (
-        f"CASE WHEN {length} <= {MOST_REWRITTEN} + length({separator}) THEN concat_ws({', '.join(args)}) END"
-    )
+    return f"CASE WHEN {length} <= {MOST_REWRITTEN} + length({separator}) THEN concat_ws({', '.join(args)}) END"
 
 
 def _joined(separator: str | None, *texts: str | None) -> str | None:
@@ -209,10 +207,7 @@ def _stripped(name: str, strip: Any) -> Function:
         return exactly([_T] * len(types), _T)(types) if len(types) in (1, 2) else None
 
     return Function(
-        name,
-        signature,
-        lambda args, _: f"{name}({', '.join(args)})",
-        lambda text, letters=" ": strip(text, letters),
+        name, signature, lambda args, _: f"{name}({', '.join(args)})", lambda text, letters=" ": strip(text, letters)
     )
 
 
@@ -247,23 +242,12 @@ TEXT = (
         constants=(1,),
         check=_check_delimiter,
     ),
-    Function(
-        "replace",
-        exactly([_T, _T, _T], _T),
-        _replace_sql,
-        _replace,
-        constants=(1, 2),
-        check=_check_replacement,
-    ),
+    Function("replace", exactly([_T, _T, _T], _T), _replace_sql, _replace, constants=(1, 2), check=_check_replacement),
     _padded("lpad", lambda text, size, fill: (_filling(text, size, fill) + text)[:size]),
     _padded("rpad", lambda text, size, fill: (text + _filling(text, size, fill))[:size]),
     Function("strpos", exactly([_T, _T], _I), template("strpos({0}, {1})"), lambda a, b: a.find(b) + 1),
     Function(
-        "ascii",
-        exactly([_T], _I),
-        template("ascii({0})"),
-        lambda a: ord(a[0]) if a else 0,
-        lambda _: (0, 0x10FFFF),
+        "ascii", exactly([_T], _I), template("ascii({0})"), lambda a: ord(a[0]) if a else 0, lambda _: (0, 0x10FFFF)
     ),
     Function(
         "unicode",
@@ -281,12 +265,7 @@ TEXT = (
         constants=(1, 2),
         check=_check_escape,
     ),
-    Function(
-        "ilike",
-        exactly([_T, _T], _B),
-        template("TRY({0} ILIKE {1})"),
-        lambda a, b: _like(_lower(a), _lower(b)),
-    ),
+    Function("ilike", exactly([_T, _T], _B), template("TRY({0} ILIKE {1})"), lambda a, b: _like(_lower(a), _lower(b))),
     Function("starts_with", exactly([_T, _T], _B), template("starts_with({0}, {1})"), str.startswith),
     Function("ends_with", exactly([_T, _T], _B), template("ends_with({0}, {1})"), str.endswith),
     Function("contains", exactly([_T, _T], _B), template("contains({0}, {1})"), lambda a, b: b in a),

@@ -38,8 +38,7 @@ class Rows:
         items = self.shown()
         if len(columns) > len(items):
             raise UnsupportedQuery(
-                f"{alias!r} has {len(items)} columns and is given {len(columns)} names.",
-                hint="name each column once",
+                f"{alias!r} has {len(items)} columns and is given {len(columns)} names.", hint="name each column once"
             )
         renamed = [replace(i, name=n) for i, n in zip(items, columns, strict=False)]
         return Rows(self.node, (AliasColumns(alias, (*renamed, *items[len(columns) :])),))

@@ -33,9 +33,7 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
     for key in (*keys, *shared):
         expr = bind_row(key, names)
         if not columns_of(expr):
-            raise UnsupportedQuery(
-                "A constant cannot be a group key.", hint="group by columns or expressions of them"
-            )
+            raise UnsupportedQuery("A constant cannot be a group key.", hint="group by columns or expressions of them")
         if expr in known:
             continue
         column = context.fresh(expr.type or Type.TEXT)
@@ -63,9 +61,7 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
             return known[row].read
         if isinstance(e, exp.Column):
             what = "A subquery" if e.table.startswith(HIDDEN) else f"The column {e.name!r}"
-            raise UnsupportedQuery(
-                f"{what} must be in GROUP BY or inside an aggregate.", hint="add it to GROUP BY"
-            )
+            raise UnsupportedQuery(f"{what} must be in GROUP BY or inside an aggregate.", hint="add it to GROUP BY")
         return None
 
     constant = {i.read for e in rows.entries if e.alias.startswith(CONSTANT) for i in e.items}
@@ -75,9 +71,7 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
     return Stage(node, items, leaf)
 
 
-def folds_of(
-    asked: Sequence[exp.Expr], below: Stage, context: Context
-) -> dict[Fold, tuple[Column, Fact | None]]:
+def folds_of(asked: Sequence[exp.Expr], below: Stage, context: Context) -> dict[Fold, tuple[Column, Fact | None]]:
     """The aggregates that the expressions need, a column for each, and what is known of it.
 
     Raises:
@@ -91,9 +85,7 @@ def folds_of(
     return found
 
 
-def bind_over(
-    node: exp.Expr, below: Stage, around: Names, folds: Mapping[Fold, tuple[Column, Fact | None]]
-) -> Expr:
+def bind_over(node: exp.Expr, below: Stage, around: Names, folds: Mapping[Fold, tuple[Column, Fact | None]]) -> Expr:
     """An expression over the aggregates of rows of which there may be none, and over the columns around them.
 
     Raises:
@@ -175,21 +167,13 @@ def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
         node = exp.Count(this=exp.If(this=node.this, true=exp.Literal.number(1)))
     name, argument = _PLAIN.get(type(node)), node.args.get("this")
     if name is None:
-        word = (
-            node.sql_name()
-            if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
-            else node.name
-        )
+        word = node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
         why = " here: it depends on the order of rows" if isinstance(node, _ORDERED) else ""
         raise UnsupportedQuery(f"{word.upper()} is not answered inside a subquery{why}.", hint=_INSIDE)
     if any(part and place not in ("this", "big_int") for place, part in node.args.items()):
-        raise UnsupportedQuery(
-            f"This form of {name.upper()} is not answered inside a subquery.", hint=_INSIDE
-        )
+        raise UnsupportedQuery(f"This form of {name.upper()} is not answered inside a subquery.", hint=_INSIDE)
     if isinstance(argument, exp.Order):
-        raise UnsupportedQuery(
-            f"{name.upper()} does not depend on an order.", hint="leave ORDER BY out of it"
-        )
+        raise UnsupportedQuery(f"{name.upper()} does not depend on an order.", hint="leave ORDER BY out of it")
     if isinstance(argument, exp.Distinct):
         if len(argument.expressions) != 1 or name not in ("count", "min", "max"):
             raise UnsupportedQuery(

@@ -15,12 +15,7 @@ from discreet.query.relation.node import Join, JoinKind, fields, unit_type
 
 
 def join(
-    kind: JoinKind,
-    left: Rows,
-    right: Rows,
-    conditions: Sequence[Expr],
-    context: Context,
-    proofs: Sequence[Expr] = (),
+    kind: JoinKind, left: Rows, right: Rows, conditions: Sequence[Expr], context: Context, proofs: Sequence[Expr] = ()
 ) -> Rows:
     """Two relations joined; where both belong to people, a condition (or a proof beside them) holds the units equal.
 
@@ -39,9 +34,7 @@ def join(
         check_units(left, right, [*conditions, *proofs])
     elif left.owned and kind is JoinKind.FULL:
         _refuse_public_left(kind)
-    on = conjunction(
-        [c for c in conditions if not (left.owned and right.owned and is_unit_pair(c, left, right))]
-    )
+    on = conjunction([c for c in conditions if not (left.owned and right.owned and is_unit_pair(c, left, right))])
     columns = fields(left.node) if kind.one_sided else (*fields(left.node), *fields(right.node))
     node = Join(kind, left.node, right.node, on, tuple((c, c) for c in columns))
     if kind.one_sided:

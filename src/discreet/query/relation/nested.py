@@ -22,14 +22,7 @@ from discreet.query.bind import as_condition, bind_row, call
 from discreet.query.expr import Column, Expr, Literal
 from discreet.query.relation.context import Context, Rows
 from discreet.query.relation.grouping import bind_over, folds_of
-from discreet.query.relation.joining import (
-    check_units,
-    conjunction,
-    holds_units_equal,
-    is_unit_pair,
-    join,
-    way,
-)
+from discreet.query.relation.joining import check_units, conjunction, holds_units_equal, is_unit_pair, join, way
 from discreet.query.relation.names import CONSTANT, HIDDEN, AliasColumns, Item, Names
 from discreet.query.relation.node import (
     Distinct,
@@ -93,9 +86,7 @@ def filtered_by(rows: Rows, conditions: Sequence[exp.Expr], context: Context) ->
     return rows if found is None else Rows(filtered(rows.node, found), rows.entries, rows.merged)
 
 
-def ask(
-    query: exp.Expr, outer: Names, context: Context, *, value: bool
-) -> tuple[Rows, Expr | None, list[Expr]]:
+def ask(query: exp.Expr, outer: Names, context: Context, *, value: bool) -> tuple[Rows, Expr | None, list[Expr]]:
     """The rows of a subquery, the one column that it gives, and its conditions on the row around it."""
     if not isinstance(query, exp.Select) or not _is_plain(query):
         rows = context.query(query, context)
@@ -193,10 +184,7 @@ def _is_plain(query: exp.Select) -> bool:
     """Whether a query only picks rows: no groups, no windows, nothing else around them."""
     clauses = {name for name, part in query.args.items() if part}
     plain = clauses <= {"expressions", "from_", "joins", "laterals", "where"}
-    return (
-        plain
-        and next((e for i in query.expressions for e in i.find_all(exp.AggFunc, exp.Window)), None) is None
-    )
+    return plain and next((e for i in query.expressions for e in i.find_all(exp.AggFunc, exp.Window)), None) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,9 +356,7 @@ def _checked(query: exp.Expr) -> exp.Select:
     return query
 
 
-def _beside(
-    rows: Rows, around: Rows, inner: InnerRows, measured: Sequence[MeasuredColumn], context: Context
-) -> Rows:
+def _beside(rows: Rows, around: Rows, inner: InnerRows, measured: Sequence[MeasuredColumn], context: Context) -> Rows:
     """The rows with aggregates of the subquery's rows beside them, NULL where it has none for a row."""
     outside = _columns(around)
     units = around.owned and inner.rows.owned
@@ -394,11 +380,7 @@ def _beside(
 
 
 def _met(
-    around: Rows,
-    inner: InnerRows,
-    conditions: Sequence[Expr],
-    folds: Sequence[tuple[Column, Fold]],
-    context: Context,
+    around: Rows, inner: InnerRows, conditions: Sequence[Expr], folds: Sequence[tuple[Column, Fold]], context: Context
 ) -> tuple[Group, list[Expr]]:
     """The aggregates for each different row of values around, and how a row finds its own."""
     for table in places_of(around.node):
@@ -412,9 +394,7 @@ def _met(
     columns = (*second.values(), *fields(inner.rows.node))
     met = Join(JoinKind.INNER, different, inner.rows.node, on, tuple((c, c) for c in columns))
     keys = {c: context.fresh(c.type) for c in read}
-    moved = tuple(
-        (c, f if f.argument is None else Fold(f.name, renamed(f.argument, second))) for c, f in folds
-    )
+    moved = tuple((c, f if f.argument is None else Fold(f.name, renamed(f.argument, second))) for c, f in folds)
     group = Group(met, tuple((keys[c], still(second[c])) for c in read), moved)
     return group, [call("same", [c, keys[c]]) for c in read]
 

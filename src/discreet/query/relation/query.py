@@ -24,17 +24,7 @@ from discreet.query.relation.grouping import grouped
 from discreet.query.relation.joining import conjunction
 from discreet.query.relation.names import AliasColumns, Item, Names
 from discreet.query.relation.nested import filtered_by, lift, read_where, subqueries
-from discreet.query.relation.node import (
-    Both,
-    Distinct,
-    Join,
-    JoinKind,
-    Over,
-    Project,
-    Windows,
-    fields,
-    unit_type,
-)
+from discreet.query.relation.node import Both, Distinct, Join, JoinKind, Over, Project, Windows, fields, unit_type
 from discreet.query.relation.settle import renamed
 from discreet.query.relation.stage import Stage, counted, folds_in, is_counted, of_rows, still
 from discreet.query.relation.windows import with_windows
@@ -51,9 +41,7 @@ def read_query(query: exp.Expr, context: Context) -> Rows:
     if isinstance(query, exp.SetOperation):
         return put_together(query, context)
     if not isinstance(query, exp.Select):
-        raise UnsupportedQuery(
-            "A subquery has to be a SELECT.", hint="connect a list of values as a public table"
-        )
+        raise UnsupportedQuery("A subquery has to be a SELECT.", hint="connect a list of values as a public table")
     return _select(query, context)
 
 
@@ -72,9 +60,7 @@ def with_named(query: exp.Expr, context: Context) -> Context:
         alias = cte.args["alias"]
         columns = tuple(c.name for c in alias.args.get("columns") or [])
         if any(part and name not in ("this", "alias", "materialized") for name, part in cte.args.items()):
-            raise UnsupportedQuery(
-                "This form of WITH is not answered here.", hint="write WITH name AS (SELECT …)"
-            )
+            raise UnsupportedQuery("This form of WITH is not answered here.", hint="write WITH name AS (SELECT …)")
         used = [t.name.lower() for t in query.find_all(exp.Table)]
         if alias.name.lower() not in used:
             raise UnsupportedQuery(f"The subquery {alias.name!r} of WITH is not used.", hint="leave it out")
@@ -94,14 +80,10 @@ def _select(query: exp.Select, context: Context) -> Rows:
         for i, (n, e) in enumerate(outputs)
     ]
     names = context.names(rows)
-    written = {
-        (n or default_name(e, i)).lower(): e for i, (n, e) in enumerate(outputs) if isinstance(e, exp.Expr)
-    }
+    written = {(n or default_name(e, i)).lower(): e for i, (n, e) in enumerate(outputs) if isinstance(e, exp.Expr)}
     having = None if inner.having is None else _spelled(put(inner.having), written, names)
     qualify = None if inner.qualify is None else _spelled(put(inner.qualify), written, names)
-    asked = [e for _, e in outputs if isinstance(e, exp.Expr)] + [
-        e for e in (having, qualify) if e is not None
-    ]
+    asked = [e for _, e in outputs if isinstance(e, exp.Expr)] + [e for e in (having, qualify) if e is not None]
     group = None if inner.group is None else [put(e) for e in inner.group]
     keys = group_nodes([(n, e) for n, e in outputs if isinstance(e, exp.Expr)], group)
     stage = of_rows(rows.node, names)
@@ -119,9 +101,7 @@ Output: TypeAlias = "tuple[str | None, exp.Expr | Item]"
 """A name that was given, and what stands under it: syntax, or a column that `*` stands for."""
 
 
-def _shown(
-    outputs: Sequence[Output], stage: Stage, where: Expr | None, context: Context, *, distinct: bool
-) -> Rows:
+def _shown(outputs: Sequence[Output], stage: Stage, where: Expr | None, context: Context, *, distinct: bool) -> Rows:
     """The SELECT list over a stage."""
     columns: list[tuple[Column, Expr]] = []
     items: list[Item] = []
@@ -145,18 +125,12 @@ def _outputs(e: exp.Expr, rows: Rows) -> list[Output]:
         return [(e.alias, e.this) if isinstance(e, exp.Alias) else (None, e)]
     star = e.this if isinstance(e, exp.Column) else e
     if not isinstance(star, exp.Star) or any(part for part in star.args.values()):
-        raise UnsupportedQuery(
-            "* with EXCLUDE, REPLACE or RENAME is not answered here.", hint="name the columns"
-        )
+        raise UnsupportedQuery("* with EXCLUDE, REPLACE or RENAME is not answered here.", hint="name the columns")
     items = rows.shown()
     if isinstance(e, exp.Column):
-        items = tuple(
-            i for entry in rows.entries if entry.alias.lower() == e.table.lower() for i in entry.items
-        )
+        items = tuple(i for entry in rows.entries if entry.alias.lower() == e.table.lower() for i in entry.items)
         if not items:
-            raise UnknownColumn(
-                f"There is no table {e.table!r} in this subquery.", hint="name one of its tables"
-            )
+            raise UnknownColumn(f"There is no table {e.table!r} in this subquery.", hint="name one of its tables")
     return [(i.name, i) for i in items if i.read is not None]
 
 
@@ -190,8 +164,7 @@ def put_together(query: exp.SetOperation, context: Context) -> Rows:
     first, second = left.shown(), right.shown()
     if len(first) != len(second):
         raise UnsupportedQuery(
-            f"The two sides of {word} have {len(first)} and {len(second)} columns.",
-            hint="give both the same columns",
+            f"The two sides of {word} have {len(first)} and {len(second)} columns.", hint="give both the same columns"
         )
     kinds = [_common(word, a, b) for a, b in zip(first, second, strict=True)]
     a, b = (_cast(r, i, kinds, context) for r, i in ((left, first), (right, second)))
@@ -228,13 +201,11 @@ def _check_whose(word: str, left: Rows, right: Rows) -> None:
         )
     if right.owned and not left.owned:
         raise UnsupportedQuery(
-            f"{word} of public rows with private ones would tell of people.",
-            hint="put the private side first",
+            f"{word} of public rows with private ones would tell of people.", hint="put the private side first"
         )
     if left.owned and right.owned and unit_type(left.node) is not unit_type(right.node):
         raise UnsupportedQuery(
-            f"{word} of tables whose unit's columns are of different types.",
-            hint="store them as the same type",
+            f"{word} of tables whose unit's columns are of different types.", hint="store them as the same type"
         )
 
 

@@ -114,9 +114,7 @@ class Draft:
         """
         node, names = settle(self.rows.node, self.names.used)
         check_growth(node)
-        entries = tuple(
-            AliasColumns(e.alias, tuple(_moved(i, names) for i in e.items)) for e in self.names.entries
-        )
+        entries = tuple(AliasColumns(e.alias, tuple(_moved(i, names) for i in e.items)) for e in self.names.entries)
         merged = tuple(_moved(i, names) for i in self.names.merged)
         scope = Names(entries, self.names.unit, merged)
         table = _virtual(self.table, scope, {names[c] for c in self.names.used}, node)
@@ -124,9 +122,7 @@ class Draft:
         written = [*shown.values()]
         for e in (e for e in entries if not e.hidden):  # columns of one name are told apart by their tables'
             alike = [i for i in e.items if written.count(i.name) > 1]
-            shown |= {
-                c.name: f"{e.alias}.{i.name}" for i in alike for c in columns_in([i.expr]) if c.name in shown
-            }
+            shown |= {c.name: f"{e.alias}.{i.name}" for i in alike for c in columns_in([i.expr]) if c.name in shown}
         return ReadRows(node, table, tuple(shown.items())), scope
 
     def in_words(self, error: MissingBounds) -> MissingBounds:
@@ -204,10 +200,7 @@ def _lifted(rows: Rows, select: Select, context: Context) -> tuple[Rows, Select]
     clauses = [*(select.group or ()), *([select.having] if select.having is not None else [])]
     clauses += [o.by for o in select.order]
     rows, put = lift(rows, [*(e for _, e in select.items), *clauses], context)
-    items = [
-        (n or default_name(e, i), put(e)) if subqueries(e) else (n, e)
-        for i, (n, e) in enumerate(select.items)
-    ]
+    items = [(n or default_name(e, i), put(e)) if subqueries(e) else (n, e) for i, (n, e) in enumerate(select.items)]
     return rows, replace(
         select,
         items=tuple(items),
@@ -272,12 +265,7 @@ def describe(node: Node) -> list[Any]:
     """Equal trees over tables that are resolved alike, equal lists."""
     match node:
         case TableScan(table, columns):
-            return [
-                "scan",
-                table.name,
-                _whose(table),
-                _pairs(columns),
-            ]
+            return ["scan", table.name, _whose(table), _pairs(columns)]
         case Reach(table, columns, owners, key):
             assert table.reached is not None
             way = [table.reached.column, table.reached.table, table.reached.key, key.name]
@@ -373,9 +361,7 @@ def _met(node: Node, on: Expr | None, rows: int) -> int:
     conditions = () if on is None else on.args_of("and") or (on,)
     pairs = [sides for c in conditions if (sides := c.args_of("="))]
     own = set(fields(node))
-    found = [
-        _alike(node, a, rows) for x, y in pairs for a, b in ((x, y), (y, x)) if not own & columns_in([b])
-    ]
+    found = [_alike(node, a, rows) for x, y in pairs for a, b in ((x, y), (y, x)) if not own & columns_in([b])]
     return min(found, default=rows)
 
 

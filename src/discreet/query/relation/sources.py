@@ -107,9 +107,7 @@ class _Pool:
         self.needed = [c for c in self.needed if c not in taken]
         self.optional = [c for c in self.optional if c not in taken]
         names = self.context.names(rows, other)
-        return join(
-            JoinKind.INNER, rows, other, [as_condition(bind_row(c, names), "ON") for c in taken], self.context
-        )
+        return join(JoinKind.INNER, rows, other, [as_condition(bind_row(c, names), "ON") for c in taken], self.context)
 
     def _known(self, rows: Rows) -> _Nodes:
         """The columns that conditions name and that these rows have."""
@@ -138,9 +136,7 @@ class _Pool:
 
 def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
     if not isinstance(j, exp.Join) or isinstance(j.this, exp.Lateral):
-        raise UnsupportedQuery(
-            "LATERAL is not answered here.", hint="join the tables, with the condition in ON"
-        )
+        raise UnsupportedQuery("LATERAL is not answered here.", hint="join the tables, with the condition in ON")
     for name, part in j.args.items():
         if part and name not in ("this", "side", "kind", "method", "on", "using"):
             _refuse_join(name.strip("_").upper())
@@ -150,9 +146,7 @@ def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
     _refuse_twins([*pool.parts, other])
     on, using = j.args.get("on"), [i.name for i in j.args.get("using") or []]
     if on is not None and is_nested(on):
-        raise UnsupportedQuery(
-            "A subquery cannot stand in ON.", hint="join the subquery itself, or put it into WHERE"
-        )
+        raise UnsupportedQuery("A subquery cannot stand in ON.", hint="join the subquery itself, or put it into WHERE")
     one_sided = j.kind in ("SEMI", "ANTI")
     if not j.side and not one_sided and not using and j.method != "NATURAL":
         pool.parts.append(other)
@@ -162,9 +156,7 @@ def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
     if j.method == "NATURAL":
         using = _common(rows, other)
     pairs = [_pair(name, rows, other, context) for name in using]
-    kind = (
-        JoinKind[j.kind] if one_sided else JoinKind[j.side] if j.side in ("LEFT", "FULL") else JoinKind.INNER
-    )
+    kind = JoinKind[j.kind] if one_sided else JoinKind[j.side] if j.side in ("LEFT", "FULL") else JoinKind.INNER
     if j.side == "RIGHT":
         rows, other, kind = other, rows, JoinKind.LEFT
         pairs = [(b, a) for a, b in pairs]
@@ -293,15 +285,12 @@ def open_table(table: TableSchema, alias: str, context: Context) -> Rows:
     scan = TableScan(table, columns)
     if unit_type(scan) is None:
         raise UnsupportedQuery(
-            f"The unit's column of {table.name!r} holds a nested or binary value.",
-            hint="store it as text or a number",
+            f"The unit's column of {table.name!r} holds a nested or binary value.", hint="store it as text or a number"
         )
     return Rows(scan, (_entry(table, alias, columns, context),))
 
 
-def _entry(
-    table: TableSchema, alias: str, columns: tuple[tuple[Column, str], ...], context: Context
-) -> AliasColumns:
+def _entry(table: TableSchema, alias: str, columns: tuple[tuple[Column, str], ...], context: Context) -> AliasColumns:
     known = {name: c for c, name in columns}
     owner = None if table.public or table.reached is not None else table.unit.column
     items = [

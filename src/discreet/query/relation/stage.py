@@ -52,9 +52,7 @@ class Stage:
         known = self.item(expr)
         fact = fact_of(expr, self.facts)
         shown = counted(column) if is_counted(expr) else column
-        return Item(
-            name, shown, fact, known is not None and known.is_unit, known.keys if known else frozenset()
-        )
+        return Item(name, shown, fact, known is not None and known.is_unit, known.keys if known else frozenset())
 
 
 def of_rows(node: Node, names: Names) -> Stage:

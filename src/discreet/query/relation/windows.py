@@ -84,9 +84,7 @@ def _batches(found: Mapping[exp.Expr, _Window]) -> list[list[exp.Expr]]:
     return [free + tied[0], *tied[1:]] if tied else [free]
 
 
-def _beside(
-    node: Node, windows: Sequence[_Window], where: Expr | None, context: Context
-) -> tuple[Node, list[Column]]:
+def _beside(node: Node, windows: Sequence[_Window], where: Expr | None, context: Context) -> tuple[Node, list[Column]]:
     """The rows with these windows beside them, and the windows' columns."""
     kept = fields(node)
     below: dict[Expr, Column] = {}
@@ -136,9 +134,7 @@ def _read(node: exp.Window, stage: Stage) -> _Window:
         )
     for name, part in node.args.items():
         if part and name not in ("this", "partition_by", "order", "over", "spec"):
-            raise UnsupportedQuery(
-                "This form of a window is not answered here.", hint="write OVER (PARTITION BY …)"
-            )
+            raise UnsupportedQuery("This form of a window is not answered here.", hint="write OVER (PARTITION BY …)")
     partition = [stage.bind(e) for e in node.args.get("partition_by") or []]
     items = [stage.item(e) for e in partition]
     if is_owned(stage.node) and not any(i is not None and i.holds_unit for i in items):
@@ -235,9 +231,7 @@ _DIGITS = 9
 
 def _refuse(node: exp.Expr) -> Never:
     word = node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
-    name = (
-        word.sql_name() if isinstance(word, exp.Func) and not isinstance(word, exp.Anonymous) else word.name
-    )
+    name = word.sql_name() if isinstance(word, exp.Func) and not isinstance(word, exp.Anonymous) else word.name
     raise UnsupportedQuery(f"{name.upper()} is not answered as a window in this form.", hint=_KNOWN)
 
 
@@ -269,13 +263,10 @@ def read_frame(spec: exp.Expr | None, name: str, *, ordered: bool) -> Frame | No
 
 def _read_frame(spec: exp.Expr) -> Frame | None:
     start = _end(spec.args.get("start"), spec.args.get("start_side"), before=True)
-    end = (
-        0 if spec.args.get("end") is None else _end(spec.args["end"], spec.args.get("end_side"), before=False)
-    )
+    end = 0 if spec.args.get("end") is None else _end(spec.args["end"], spec.args.get("end_side"), before=False)
     if spec.args.get("exclude"):
         raise UnsupportedQuery(
-            "EXCLUDE in a window is not answered here.",
-            hint="take the row's own part off again: SUM(x) OVER (…) - x",
+            "EXCLUDE in a window is not answered here.", hint="take the row's own part off again: SUM(x) OVER (…) - x"
         )
     if start is None and end is None:
         return None, None

@@ -70,10 +70,7 @@ def _join(node: Join) -> str:
         return f"{'l' if name in left else 'r'}.{name}"
 
     both = is_owned(node.left) and is_owned(node.right)
-    conditions = [
-        *(["l.u = r.u"] if both else []),
-        *([finite(node.on, place)] if node.on is not None else []),
-    ]
+    conditions = [*(["l.u = r.u"] if both else []), *([finite(node.on, place)] if node.on is not None else [])]
     unit = "coalesce(l.u, r.u)" if node.kind is JoinKind.FULL else "l.u"
     shown = _with_u(node, unit, [f"{place(there.name)} AS {c.name}" for c, there in node.columns])
     on = " AND ".join(conditions) or "TRUE"
@@ -119,11 +116,7 @@ def _order(terms: list[str]) -> list[str]:
 
 
 def _frame(frame: Frame | None) -> list[str]:
-    return (
-        []
-        if frame is None
-        else [f"ROWS BETWEEN {_end(frame[0], 'PRECEDING')} AND {_end(frame[1], 'FOLLOWING')}"]
-    )
+    return [] if frame is None else [f"ROWS BETWEEN {_end(frame[0], 'PRECEDING')} AND {_end(frame[1], 'FOLLOWING')}"]
 
 
 def _end(rows: int | None, unbounded: str) -> str:

@@ -43,8 +43,7 @@ def part_of(name: str, argument: exp.Expr) -> Applied:
     part = _PART_NAMES.get(name.lower(), name.lower())
     if part not in PARTS:
         raise UnsupportedQuery(
-            f"The part {name!r} of a time is not answered here.",
-            hint=f"parts are {', '.join(sorted(PARTS))}",
+            f"The part {name!r} of a time is not answered here.", hint=f"parts are {', '.join(sorted(PARTS))}"
         )
     return part, [argument]
 
@@ -69,17 +68,13 @@ def _truncate(node: exp.Expr) -> Applied:
     nothing_but(node, {"this", "unit", "input_type_preserved"})
     unit = node.args["unit"].name.lower()
     if unit not in UNITS:
-        raise UnsupportedQuery(
-            f"A time cannot be truncated to {unit!r} here.", hint=f"units are {', '.join(UNITS)}"
-        )
+        raise UnsupportedQuery(f"A time cannot be truncated to {unit!r} here.", hint=f"units are {', '.join(UNITS)}")
     return f"trunc_{unit}", [node.this]
 
 
 def _difference(node: exp.Expr) -> Applied:
     nothing_but(node, {"this", "expression", "unit", "date_part_boundary"})
-    return difference_of(
-        "diff", node.args.get("unit") or exp.Literal.string("day"), node.expression, node.this
-    )
+    return difference_of("diff", node.args.get("unit") or exp.Literal.string("day"), node.expression, node.this)
 
 
 def _formatted(node: exp.Expr) -> Applied:
@@ -149,12 +144,7 @@ def _unit(word: str) -> tuple[str, int]:
 def _times(count: exp.Expr, factor: int) -> exp.Expr:
     """A count of units, of which DuckDB takes the whole ones."""
     inner = count.unnest()
-    if (
-        isinstance(inner, exp.Literal)
-        and inner.name.isdecimal()
-        and inner.name.isascii()
-        and len(inner.name) <= 9
-    ):
+    if isinstance(inner, exp.Literal) and inner.name.isdecimal() and inner.name.isascii() and len(inner.name) <= 9:
         return _number(factor * int(inner.name))
     inner = exp.Trunc(this=inner)
     return inner if factor == 1 else exp.Mul(this=inner, expression=_number(factor))

@@ -23,9 +23,7 @@ def named(node: exp.Expr) -> Applied:
     name, args = node.name.lower(), node.expressions
     if name in ("date_part", "datepart") and len(args) == 2:
         if not isinstance(args[0], exp.Literal):
-            raise UnsupportedQuery(
-                "The part of a time must be written out.", hint="date_part('year', x), for instance"
-            )
+            raise UnsupportedQuery("The part of a time must be written out.", hint="date_part('year', x), for instance")
         return part_of(args[0].name, args[1])
     if name == "fmod" and len(args) == 2:  # has the sign of the divisor, and % that of the dividend
         return "-", [
@@ -47,8 +45,7 @@ def named(node: exp.Expr) -> Applied:
         refuse_end()
     near = difflib.get_close_matches(name, _KNOWN_NAMES, n=3, cutoff=0.7)
     raise UnknownColumn(
-        f"There is no function {name!r:.60} here.",
-        hint=f"perhaps {' or '.join(near)} is meant" if near else REFERENCE,
+        f"There is no function {name!r:.60} here.", hint=f"perhaps {' or '.join(near)} is meant" if near else REFERENCE
     )
 
 
@@ -63,13 +60,7 @@ _ALIASES = {
     ("add_microseconds", 2): "add_microseconds",
 }
 _PARTS = {"isoyear", "yearweek", "weekday", "decade", "century", "millisecond", "microsecond"}
-_CLOCKS = (
-    "now",
-    "get_current_timestamp",
-    "get_current_time",
-    "transaction_timestamp",
-    "current_localtimestamp",
-)
+_CLOCKS = ("now", "get_current_timestamp", "get_current_time", "transaction_timestamp", "current_localtimestamp")
 _REFUSED = {
     "age": ("age() is not answered here.", "count whole years: date_sub('year', born, DATE '2024-12-31')"),
     "to_timestamp": ("to_timestamp() is not answered here.", "write TIMESTAMP '1970-01-01' + INTERVAL (n) SECOND"),

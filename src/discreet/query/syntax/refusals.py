@@ -23,9 +23,7 @@ def refuse(node: exp.Expr) -> Never:
     """Refuses a node by name."""
     text = " ".join(node.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE).split())
     shown = text if len(text) <= 60 else f"{text[:57]}..."
-    reason, hint = _REASONS.get(
-        type(node), (f"This part of the question is not answered: {shown}", REFERENCE)
-    )
+    reason, hint = _REASONS.get(type(node), (f"This part of the question is not answered: {shown}", REFERENCE))
     if isinstance(node, exp.Window) and _is_over_answer(node):
         reason, hint = _OVER_ANSWER
     raise UnsupportedQuery(reason, hint=hint)

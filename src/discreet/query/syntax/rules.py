@@ -64,9 +64,7 @@ def _escape(node: exp.Expr) -> Applied:
     nothing_but(node, {"this", "expression"})
     like = node.this
     if type(like) is not exp.Like:
-        raise UnsupportedQuery(
-            "ESCAPE is answered for LIKE alone.", hint="write lower(x) LIKE 'pattern' ESCAPE '!'"
-        )
+        raise UnsupportedQuery("ESCAPE is answered for LIKE alone.", hint="write lower(x) LIKE 'pattern' ESCAPE '!'")
     nothing_but(like, {"this", "expression", "negate"})
     if like.args.get("negate"):
         inner = exp.Like(this=like.this, expression=like.expression)
@@ -126,9 +124,7 @@ def _cast(node: exp.Expr) -> Applied:
     number = node.this.unnest()
     number = number.this if isinstance(number, exp.Neg) else number
     if kind is Type.INT and isinstance(number, exp.Literal) and not number.is_string and "." in number.name:
-        return "as bigint", [
-            exp.Round(this=node.this)
-        ]  # halves of a decimal go away from zero, a double's to even
+        return "as bigint", [exp.Round(this=node.this)]  # halves of a decimal go away from zero, a double's to even
     return f"as {kind.value.lower()}", [node.this]
 
 
@@ -181,12 +177,7 @@ def _extracted(node: exp.Expr) -> Applied:
 
 def _replaced(node: exp.Expr) -> Applied:
     nothing_but(node, {"this", "expression", "replacement", "modifiers", "single_replace"})
-    return "regexp_replace", [
-        node.this,
-        node.expression,
-        node.args["replacement"],
-        *_given(node, "modifiers"),
-    ]
+    return "regexp_replace", [node.this, node.expression, node.args["replacement"], *_given(node, "modifiers")]
 
 
 def _given(node: exp.Expr, place: str) -> list[exp.Expr]:

@@ -107,15 +107,7 @@ def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | Non
                 continue
         except (Broken, DiscreetError) as error:
             return Verdict(tuple(held), name, _words(error), work.found)
-        except (
-            RecursionError,
-            OverflowError,
-            ArithmeticError,
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-        ):
+        except (RecursionError, OverflowError, ArithmeticError, ValueError, TypeError, LookupError, AttributeError):
             # what no honest certificate holds: numbers beyond all bounds, texts that nest without end
             return Verdict(tuple(held), name, "it holds what cannot be judged", work.found)
         held.append(name)
@@ -196,10 +188,7 @@ class _Check:
 
     def _release(self) -> None:
         given, sealed = self._given, seal.of_claim(self._given.claim)
-        kept = [
-            released_under(own, name, given.question, sealed, given.answer)
-            for own, name, *_ in self._payers()
-        ]
+        kept = [released_under(own, name, given.question, sealed, given.answer) for own, name, *_ in self._payers()]
         self._claim.check_stored(kept[0])
         must(len({canonical(release) for release in kept}) == 1, "the accounts keep different numbers")
         releases = [own.release for own in given.evidence]

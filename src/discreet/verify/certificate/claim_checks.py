@@ -132,9 +132,7 @@ class PlanChecks(ClaimChecks):
         must(same, "the events of the charge are not those of its parts")
 
     def sources(self, place: int) -> list[tuple[PrivateRows, Sequence[str]]]:
-        found: list[tuple[PrivateRows, Sequence[str]]] = [
-            (look.source, [look.sql]) for look in self.claim.looks
-        ]
+        found: list[tuple[PrivateRows, Sequence[str]]] = [(look.source, [look.sql]) for look in self.claim.looks]
         for m in self.claim.measurements:
             texts = [m.sql, *m.truncation, *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
             found.append((m.source, [text for text in texts if text]))
@@ -210,9 +208,7 @@ def check_exact(claim: PlanClaim, found: Sequence[Found]) -> None:
                 reject("how far a unit moves a column")
         for tree, reach in zip(m.trees, facts.trees, strict=True):
             moved = tree_moves(reach, facts.groups, replace=other)
-            nodes = (
-                (2 if other else 1) * facts.groups * reach.total
-            )  # each by a step, in as many as there are
+            nodes = (2 if other else 1) * facts.groups * reach.total  # each by a step, in as many as there are
             if m.declared is not None:
                 nodes = min(nodes, m.declared * reach.leaves)
             if (nodes, reach.total, moved.l1, moved.l2_squared) != norms(tree.sensitivity):
@@ -223,9 +219,7 @@ def _reasons_of(m: Measurement, change: str) -> list[str]:
     """A sentence for each integer column, spread and selection of a measurement."""
     where = "a unit enters the one group"
     if m.keys:
-        where = (
-            f"a unit enters at most {m.groups:,}{'' if m.declared is None else f' of {m.declared:,}'} groups"
-        )
+        where = f"a unit enters at most {m.groups:,}{'' if m.declared is None else f' of {m.declared:,}'} groups"
     found = [
         f"Column m{i}: {where} and adds a whole number from {c.low:,} to {c.high:,} to each of them; when it "
         f"{change}, {moves(c.sensitivity)}."

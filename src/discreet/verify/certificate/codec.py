@@ -38,17 +38,7 @@ from discreet.verify.certificate.forms import (
     text,
     whole,
 )
-from discreet.verify.claim import (
-    Cost,
-    Level,
-    Look,
-    Measurement,
-    NoisyColumn,
-    PartClaim,
-    PartKind,
-    PlanClaim,
-    Tree,
-)
+from discreet.verify.claim import Cost, Level, Look, Measurement, NoisyColumn, PartClaim, PartKind, PlanClaim, Tree
 from discreet.verify.derive import PrivateRows
 from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side
 from discreet.verify.owned import PublicTable
@@ -205,9 +195,7 @@ _MEASUREMENT = fields(
     lists=optional(listed(_LENGTH)),
     groups=number,
     rows=optional(number),
-    columns=listed(
-        fields(NoisyColumn, "a column", low=whole, high=whole, sensitivity=_SENSITIVITY, noise=_NOISE)
-    ),
+    columns=listed(fields(NoisyColumn, "a column", low=whole, high=whole, sensitivity=_SENSITIVITY, noise=_NOISE)),
     trees=listed(
         fields(
             Tree,
@@ -223,12 +211,7 @@ _MEASUREMENT = fields(
     levels=listed(fields(Level, "a level of totals", kept=listed(number), noises=listed(_NOISE))),
     threshold=optional(
         fields(
-            Threshold,
-            "a selection of groups",
-            epsilon=fraction,
-            delta=fraction,
-            max_groups=number,
-            relation=_RELATION,
+            Threshold, "a selection of groups", epsilon=fraction, delta=fraction, max_groups=number, relation=_RELATION
         )
     ),
     reports=listed(_NOISE),
@@ -304,12 +287,7 @@ _CLAIM = fields(
 )
 _PIPE = fields(Pipe, "a flow", place=number, sign=whole, caps=listed(whole, exactly=2))
 _SIDE = fields(
-    Side,
-    "a population's side",
-    unit=text,
-    relation=_RELATION,
-    sensitivities=listed(_SENSITIVITY),
-    cost=_COST,
+    Side, "a population's side", unit=text, relation=_RELATION, sensitivities=listed(_SENSITIVITY), cost=_COST
 )
 _FLOWS = fields(
     FlowClaim,

@@ -13,17 +13,7 @@ from discreet.verify.certificate.claim_checks import ClaimChecks, PlanChecks
 from discreet.verify.certificate.codec import decode, encode
 from discreet.verify.certificate.evidence import HEAD, LINKS, Evidence
 from discreet.verify.certificate.flow_checks import FlowChecks
-from discreet.verify.certificate.forms import (
-    Reader,
-    anything,
-    digest,
-    fields,
-    listed,
-    optional,
-    record,
-    refuse,
-    text,
-)
+from discreet.verify.certificate.forms import Reader, anything, digest, fields, listed, optional, record, refuse, text
 from discreet.verify.certificate.registry import registry
 from discreet.verify.claim import Cost, PlanClaim
 from discreet.verify.flows import FlowClaim
@@ -84,10 +74,7 @@ def checks_of(claim: PlanClaim | FlowClaim) -> ClaimChecks:
 
 
 def write(
-    question: CertifiedQuery,
-    claim: PlanClaim | FlowClaim,
-    answer: dict[str, Any] | None,
-    evidence: Sequence[Evidence],
+    question: CertifiedQuery, claim: PlanClaim | FlowClaim, answer: dict[str, Any] | None, evidence: Sequence[Evidence]
 ) -> dict[str, Any]:
     """The certificate of a release, as JSON.
 
@@ -130,21 +117,14 @@ def read(document: Any) -> Certificate:
     del found["format"]
     certificate = Certificate(evidence=found.pop("ledger"), **found)
     names = certificate.populations
-    if (
-        not len({*names})
-        == len(names)
-        == len(certificate.evidence)
-        == len(checks_of(certificate.claim).payers)
-    ):
+    if not len({*names}) == len(names) == len(certificate.evidence) == len(checks_of(certificate.claim).payers):
         refuse("its populations, its accounts and who pays for its claim are not as many")
     return certificate
 
 
 def _evidence(value: Any) -> tuple[Evidence, ...]:
     found = record(value, {"accounts": listed(anything), "head": HEAD}, "the ledger's part")
-    return tuple(
-        Evidence(**record(own, LINKS, "an account's part"), head=found["head"]) for own in found["accounts"]
-    )
+    return tuple(Evidence(**record(own, LINKS, "an account's part"), head=found["head"]) for own in found["accounts"])
 
 
 _FIELDS: dict[str, Reader[Any]] = {

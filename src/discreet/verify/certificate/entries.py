@@ -33,10 +33,7 @@ def opened_under(evidence: Evidence, population: str, relation: Relation) -> Ope
 
 
 def tables_of(
-    evidence: Evidence,
-    population: str,
-    sources: Sequence[PrivateRows],
-    others: Collection[tuple[str, str]] = (),
+    evidence: Evidence, population: str, sources: Sequence[PrivateRows], others: Collection[tuple[str, str]] = ()
 ) -> Schemas:
     """What the ledger fixed, before the charge, of the tables that may be read: no more and no less.
 
@@ -59,9 +56,7 @@ def tables_of(
         must(is_pinned(source, pinned, others), "whose the rows of a table are was fixed in another way")
         views = check_views(source, [column for _, column in others])
         must(views.keys() == set(names_of(source)), "a table has no view of its source")
-        must(
-            shows(views, pinned), "a table does not show its source in the columns and types that were fixed"
-        )
+        must(shows(views, pinned), "a table does not show its source in the columns and types that were fixed")
     return pinned
 
 
@@ -127,9 +122,7 @@ def released_under(
     must(content.charge == evidence.charge.seq, "another charge paid for the release")
     must(entry.seq > evidence.charge.seq, "the release is older than its charge")
     check_chain([evidence.charge, evidence.release])
-    found = record(
-        content.release.get(CERTIFIED), {"claim": digest, "answers": _digests}, "the digests of the release"
-    )
+    found = record(content.release.get(CERTIFIED), {"claim": digest, "answers": _digests}, "the digests of the release")
     must(found["claim"] == sealed, "the release commits to another claim")
     if answer is not None:
         wanted = found["answers"].get(question.name or "")
@@ -185,9 +178,7 @@ def names_of(source: PrivateRows) -> tuple[str, ...]:
     return tuple(source.tables) if source.table is None else (source.table,)
 
 
-def types_of(
-    source: PrivateRows, pinned: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, str | None]]:
+def types_of(source: PrivateRows, pinned: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str | None]]:
     """The tables that may be read, each with its columns and the types as which they are read."""
     return {name: _columns(pinned[name.casefold()]) for name in names_of(source)}
 
@@ -219,10 +210,7 @@ def _owner(schema: Mapping[str, Any]) -> tuple[Any, Any, Any]:
 
 def shows(views: Mapping[str, Mapping[str, Any]], pinned: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether all tables show their sources in the columns and types that were fixed."""
-    wanted = {
-        name: {n: kind or "VARCHAR" for n, kind in _columns(pinned[name.casefold()]).items()}
-        for name in views
-    }
+    wanted = {name: {n: kind or "VARCHAR" for n, kind in _columns(pinned[name.casefold()]).items()} for name in views}
     return dict(views) == wanted
 
 

@@ -43,9 +43,7 @@ class ChainedEntry:
         try:
             body = parse(self.body)
             key = _KEYS.get(body["kind"])
-            row = Row(
-                self.seq, body["population"], body["kind"], body[key] if key else "", self.body, self.hash
-            )
+            row = Row(self.seq, body["population"], body["kind"], body[key] if key else "", self.body, self.hash)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise LedgerError(f"entry {self.seq} is not as a ledger writes it.") from None
         return from_row(row)
@@ -78,10 +76,7 @@ def _head(value: Any) -> tuple[int, str]:
 
 
 _LINK = fields(ChainedEntry, "an entry", seq=number, previous=digest, body=text, hash=digest)
-LINKS: dict[str, Form[Any]] = {
-    **dict.fromkeys(("account", "charge", "release"), _LINK),
-    "schemas": listed(_LINK),
-}
+LINKS: dict[str, Form[Any]] = {**dict.fromkeys(("account", "charge", "release"), _LINK), "schemas": listed(_LINK)}
 """The entries of one account."""
 
 HEAD: Form[tuple[int, str]] = Form(_head, lambda head: {"seq": head[0], "hash": head[1]})
@@ -127,9 +122,7 @@ def evidence_of(
                 opened = view.latest(account.population, Opened.kind, Opened.key)
                 assert opened is not None  # an account has its first entry
                 pins = [view.latest(account.population, Pinned.kind, name) for name in names]
-                first, paid, last = (
-                    _link(view, seq) for seq in (opened.seq, found.content.charge, found.seq)
-                )
+                first, paid, last = (_link(view, seq) for seq in (opened.seq, found.content.charge, found.seq))
                 schemas = tuple(_link(view, pin.seq) for pin in pins if pin is not None)
                 return Evidence(first, schemas, paid, last, view.head)
             found = view.latest(account.population, Released.kind, question, before=found.seq)

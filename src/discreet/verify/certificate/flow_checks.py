@@ -8,14 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from discreet.privacy.event import Composed
-from discreet.verify.certificate.claim_checks import (
-    ClaimChecks,
-    PricedNoise,
-    RegistryFacts,
-    change_of,
-    moves,
-    rows_of,
-)
+from discreet.verify.certificate.claim_checks import ClaimChecks, PricedNoise, RegistryFacts, change_of, moves, rows_of
 from discreet.verify.certificate.forms import must
 from discreet.verify.certificate.stored import check_plain
 from discreet.verify.derive import PrivateRows
@@ -96,8 +89,7 @@ class FlowChecks(ClaimChecks):
             "population": populations[place],
             "protected_beside": [populations[1 - place]],
             "contribution": [
-                {"groups": groups, "of_groups": groups, "least": str(low), "most": str(high)}
-                for low, high in spans
+                {"groups": groups, "of_groups": groups, "least": str(low), "most": str(high)} for low, high in spans
             ],
             "bounded_by": "the caps of maximum flows over what the SQL gives; nothing is assumed of the data",
         }

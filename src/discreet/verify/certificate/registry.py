@@ -40,9 +40,7 @@ def registry(
     ]
 
 
-def _entry(
-    relation: Relation, cost: Cost, facts: RegistryFacts, opened: Opened, version: str | None
-) -> dict[str, Any]:
+def _entry(relation: Relation, cost: Cost, facts: RegistryFacts, opened: Opened, version: str | None) -> dict[str, Any]:
     return {
         "flavor": {
             "definition": "approximate differential privacy" if cost.delta else "pure differential privacy",
@@ -104,9 +102,7 @@ def _named(mechanism: object) -> str:
         case RoundedGaussianNoise():
             return "Gaussian noise, rounded to whole numbers"
         case ExponentialQuantile():
-            return (
-                "exponential mechanism on ranks, and discrete Laplace noise on counts about the named value"
-            )
+            return "exponential mechanism on ranks, and discrete Laplace noise on counts about the named value"
         case DrawLaw():
             return mechanism.name
         case Threshold():

@@ -14,17 +14,7 @@ from discreet.ledger.chain import canonical
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.flanks import EDGES
 from discreet.verify.certificate.evidence import CERTIFIED
-from discreet.verify.certificate.forms import (
-    Form,
-    anything,
-    flag,
-    listed,
-    number,
-    record,
-    refuse,
-    text,
-    whole,
-)
+from discreet.verify.certificate.forms import Form, anything, flag, listed, number, record, refuse, text, whole
 from discreet.verify.check import Found
 from discreet.verify.claim import Measurement, PlanClaim, Tree
 

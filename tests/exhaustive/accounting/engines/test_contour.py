@@ -29,9 +29,7 @@ def test_bounds_contain_the_truth_and_the_upper_one_is_tight(case: dict[str, Any
     loss = accounting.gaussian(case["sigma"]).poisson(case["q"]) * case["steps"]
     truth = max(F(case["epsilon_remove"]), F(case.get("epsilon_add", 0)))
     lower, upper = loss.bounds(case["delta"])
-    rounded = truth / 10 ** (
-        case.get("digits", 15) - 1
-    )  # the truth of few steps is written with so many digits
+    rounded = truth / 10 ** (case.get("digits", 15) - 1)  # the truth of few steps is written with so many digits
     assert F(lower) <= truth + rounded
     assert F(upper) >= truth - rounded
     assert upper <= float(truth) * (1 + (1e-7 if case.get("few") else 1e-9))
@@ -139,13 +137,9 @@ def test_moment_generating_functions_are_those_of_the_loss(law: Any, losses: Any
         if losses is not None:
             truth = sum(m * mp.exp(z * x) for x, m in zip(losses, mass, strict=True))
         elif isinstance(law, GaussianLaw):
-            truth = mp.quad(
-                lambda x, z=z: mp.npdf(x) * mp.exp(z * (0.125 + 0.5 * x)), mp.linspace(-12, 14, 90)
-            )
+            truth = mp.quad(lambda x, z=z: mp.npdf(x) * mp.exp(z * (0.125 + 0.5 * x)), mp.linspace(-12, 14, 90))
         else:
-            inner = mp.quad(
-                lambda x, z=z: mp.exp(-x) / 2 * mp.exp(z * (0.9 - 2 * x)), mp.linspace(0, 0.9, 20)
-            )
+            inner = mp.quad(lambda x, z=z: mp.exp(-x) / 2 * mp.exp(z * (0.9 - 2 * x)), mp.linspace(0, 0.9, 20))
             truth = inner + mp.exp(0.9 * z) / 2 + mp.exp(-0.9 - 0.9 * z) / 2
         value, error = law.log_mgf(np.array([z]))
         assert abs(complex(mp.exp(complex(value[0])) / truth) - 1) <= float(error[0]) + 1e-12
@@ -213,9 +207,7 @@ def test_few_rare_samples_are_bounded_closely_in_both_directions_together(
     found = (accounting.gaussian(F(sigma)).poisson(F(rate)) * steps).bounds(delta)
     assert found[1] is not None
     assert 0 < found[1] - found[0] <= max(1e-6 * found[1], 1e-9)
-    grids = [
-        lattice.epsilon_bounds([(pair, steps)], delta) for pair in (event.pair(), event.pair().reverse())
-    ]
+    grids = [lattice.epsilon_bounds([(pair, steps)], delta) for pair in (event.pair(), event.pair().reverse())]
     low, high = max(g.lower for g in grids if g), max(g.upper for g in grids if g)
     assert low <= found[0]
     assert found[1] <= high
@@ -248,13 +240,9 @@ def test_few_uses_that_hardly_ever_lose_anything_are_bounded_closely(
 
 
 def test_the_curve_of_few_uses_is_bounded_as_closely_as_once() -> None:
-    bounds = delta_bounds(
-        SampledGaussianLaw(1.0607173338582239, 0.44339382452059345, 2, True), 1.255732834071643
-    )
+    bounds = delta_bounds(SampledGaussianLaw(1.0607173338582239, 0.44339382452059345, 2, True), 1.255732834071643)
     assert 0 < bounds.upper - bounds.lower < 1e-8 * bounds.upper
-    small = delta_bounds(
-        SampledGaussianLaw(5.055180594992084, 0.000297152281042882, 10, True), 0.0021009719303370705
-    )
+    small = delta_bounds(SampledGaussianLaw(5.055180594992084, 0.000297152281042882, 10, True), 0.0021009719303370705)
     assert small.lower <= small.upper < 1e-18  # Chernoff alone says 7e-15
     loss = accounting.gaussian(noise_multiplier=1.0607173338582239).poisson(0.44339382452059345) * 2
     low, high = loss.bounds(epsilon=1.255732834071643)
@@ -286,9 +274,7 @@ def test_sampling_everything_changes_nothing_and_nothing_costs_nothing() -> None
     assert loss.poisson(1) == loss
     assert loss.poisson(0).epsilon() == 0.0
     assert loss.poisson(0.5).poisson(0.5) == loss.poisson(0.25)
-    assert accounting.pure(1).poisson(0.1).epsilon() == pytest.approx(
-        math.log1p(0.1 * math.expm1(1)), rel=1e-12
-    )
+    assert accounting.pure(1).poisson(0.1).epsilon() == pytest.approx(math.log1p(0.1 * math.expm1(1)), rel=1e-12)
 
 
 def test_epsilon_falls_with_noise_and_grows_with_rate_and_steps() -> None:
@@ -297,9 +283,7 @@ def test_epsilon_falls_with_noise_and_grows_with_rate_and_steps() -> None:
 
     assert epsilon(1, 0.01, 1000) > epsilon(1.01, 0.01, 1000)
     assert epsilon(1, 0.01, 1000) < epsilon(1, 0.0101, 1000) < epsilon(1, 0.0101, 1001)
-    assert (
-        epsilon(0.3, 1e-5, 1000) < math.inf
-    )  # where the integrand does not fall, the bound is wider, and holds
+    assert epsilon(0.3, 1e-5, 1000) < math.inf  # where the integrand does not fall, the bound is wider, and holds
 
 
 def test_bad_rates_and_several_uses_are_refused_by_name() -> None:

@@ -21,9 +21,7 @@ def gram(workload: Workload) -> Array:
     return workload.matrix().T @ workload.matrix()
 
 
-@pytest.mark.parametrize(
-    "workload", [prefix(30), ranges(20), identity(6), stack(prefix(9), identity(9))], ids=repr
-)
+@pytest.mark.parametrize("workload", [prefix(30), ranges(20), identity(6), stack(prefix(9), identity(9))], ids=repr)
 def test_for_l2_the_optimum_meets_the_bound_of_its_dual(workload: Workload) -> None:
     x, value, bound = optimal_gram(gram(workload))
     assert np.diag(x) == pytest.approx(np.ones(workload.cells))
@@ -76,26 +74,17 @@ def test_for_l1_ranges_and_prefixes_gain_what_was_published() -> None:
     # McKenna, Miklau, Hay, Machanavajjhala 2018, https://arxiv.org/abs/1808.03537: on 128 cells identity has 1.38 times
     # the error of their optimised strategy for all ranges, and 1.80 times for prefixes.
     for workload, published in ((ranges(128), 1.38), (prefix(128), 1.80)):
-        best, plain = (
-            MatrixMechanism(workload, s, epsilon=1).root_mean_square for s in ("optimised", "identity")
-        )
+        best, plain = (MatrixMechanism(workload, s, epsilon=1).root_mean_square for s in ("optimised", "identity"))
         assert plain / best == pytest.approx(published, abs=0.015)
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
 @pytest.mark.parametrize(
     "workload",
-    [
-        prefix(64),
-        ranges(64),
-        kron(prefix(16), ranges(8)),
-        stack(kron(prefix(8), total(4)), kron(total(8), prefix(4))),
-    ],
+    [prefix(64), ranges(64), kron(prefix(16), ranges(8)), stack(kron(prefix(8), total(4)), kron(total(8), prefix(4)))],
     ids=repr,
 )
-def test_optimised_is_never_worse_than_identity_or_hierarchical(
-    workload: Workload, delta: float | None
-) -> None:
+def test_optimised_is_never_worse_than_identity_or_hierarchical(workload: Workload, delta: float | None) -> None:
     best, *others = (
         MatrixMechanism(workload, s, epsilon=1, delta=delta).root_mean_square
         for s in ("optimised", "identity", "hierarchical")
@@ -115,8 +104,7 @@ def test_optimised_beats_identity_and_hierarchical_on_ranges(delta: float | None
 def test_identity_is_optimal_for_single_cells() -> None:
     for delta in (None, 1e-6):
         best, plain = (
-            MatrixMechanism(identity(20), s, epsilon=1, delta=delta).root_mean_square
-            for s in ("optimised", "identity")
+            MatrixMechanism(identity(20), s, epsilon=1, delta=delta).root_mean_square for s in ("optimised", "identity")
         )
         assert best == pytest.approx(plain, rel=1e-4)
 

@@ -195,9 +195,7 @@ def test_the_distance_to_instability_is_exact_or_less_and_moves_by_one(name: str
         for x in small.worlds(n):
             for bound in (1, 3):
                 found = spread(name, x, relation).stable_for(bound)
-                exact = next(
-                    (k for k in range(4) if small.farthest(FUNCTIONS[name], x, k, relation) > bound), 4
-                )
+                exact = next((k for k in range(4) if small.farthest(FUNCTIONS[name], x, k, relation) > bound), 4)
                 assert min(found, 4) <= exact
                 if relation is Relation.REPLACE and name in P:
                     assert min(found, 4) == exact
