@@ -59,14 +59,14 @@ class Backend(Protocol):
         """
 
     def contents(self, table: str, pinned: TableShape, most: int) -> Contents:
-        """What a public table holds, once it is attached; columns of more than `most` values by their bounds.
+        """Return what a public table holds, once it is attached; columns of more than `most` values by their bounds.
 
         Raises:
             SourceError: it cannot be read.
         """
 
     def rehearse(self, sql: str, parameters: Mapping[str, int | str]) -> None:
-        """Runs a query on empty tables of the pinned shape.
+        """Run a query on empty tables of the pinned shape.
 
         Raises:
             InternalError: it cannot run.
@@ -84,14 +84,16 @@ class Backend(Protocol):
         """Run a query of whole numbers of 64 bits, none of them NULL, as `rows` does, and return its columns."""
 
     def check_leaving(self) -> None:
-        """Looks, before anything is charged, whether this database hashes ids and leaves people out as it has to.
+        """Look, before anything is charged, whether this database hashes ids and leaves people out as it has to.
 
         Raises:
             InternalError: it does not.
         """
 
     def leaving(self, tables: Mapping[str, str]) -> AbstractContextManager[Leaving]:
-        """A connection of one question's own, on which people can be left out of these tables: name → column of ids."""
+        """Return a connection of one question's own, on which people can be left out of these tables: name → column of
+        ids.
+        """
 
     def close(self) -> None:
         """Lets go of the database."""

@@ -59,7 +59,7 @@ _ESTIMATE = re.compile(r'"Estimated Cardinality": "(\d+)"')
 
 
 def bits_of_a_key(sql: str, *, rows: int, threads: int) -> int:
-    """The bits of a key up to which tables with a place for each value are worth their memory in this statement."""
+    """Return the bits of a key up to which tables with a place for each value are worth their memory here."""
     if rows // _ROWS < 2 << LEAVES:
         return LEAVES  # whatever it asks: statements with thousands of given keys are long
     # without groups there is one place, and leaves have few
@@ -150,7 +150,7 @@ def quietly(work: Callable[[], T]) -> T:
 
 
 def _told(failed: BaseException | None) -> BaseException:
-    """What is raised for an error of the database."""
+    """Return what is raised for an error of the database."""
     if failed is not None and not isinstance(failed, Exception):
         return failed
     return BackendFailed(

@@ -37,7 +37,7 @@ class Contents:
 
 
 def contents(ask: Ask, table: str, pinned: TableShape, most: int) -> Contents:
-    """The contents of an attached table; columns of more than `most` values are told by their bounds."""
+    """Return the contents of an attached table; columns of more than `most` values are told by their bounds."""
     values: dict[str, tuple[Any, ...]] = {}
     bounds: dict[str, tuple[Any, Any]] = {}
     alike: dict[str, int] = {}
@@ -80,7 +80,9 @@ def _spelled(ask: Ask, table: str, name: str) -> str:
 
 
 def _cell(name: str, kind: str) -> str:
-    """A cell as a question reads it: what is no number is NULL, and −0.0 is 0; a time that Python lacks is left out."""
+    """Return a cell as a question reads it: what is no number is NULL, and −0.0 is 0; a time that Python lacks is left
+    out.
+    """
     cell = f"TRY_CAST({identifier(name)} AS {kind})"
     match kind:
         case "DOUBLE":
@@ -96,7 +98,7 @@ def _cell(name: str, kind: str) -> str:
 
 
 def _digest(ask: Ask, table: str, pinned: TableShape) -> str:
-    """Sums of the rows' hashes: the order of rows is nothing, and how often each is there counts."""
+    """Return sums of the rows' hashes: the order of rows is nothing, and how often each is there counts."""
     cells = [f"CAST({identifier(n)} AS VARCHAR)" for n, kind in pinned.columns.items() if kind is not None]
     row = " || ".join(f"coalesce(strlen({c}) || ':' || {c}, '-')" for c in cells) or "''"
     halves = ", ".join(f"CAST(sum(CAST(md5_number_{h}({row}) AS HUGEINT)) AS VARCHAR)" for h in ("lower", "upper"))

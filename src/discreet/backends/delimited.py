@@ -47,7 +47,7 @@ def delimited(files: Callable[[], list[str]], names: Sequence[str] | None, usual
 
 
 def head(file: str, size: int = 1 << 20) -> str:
-    """The first characters of a text file, which may be packed with gzip; all of them where `size` is −1.
+    """Return the first characters of a text file, which may be packed with gzip; all of them where `size` is −1.
 
     Raises:
         SourceError: it cannot be opened.
@@ -76,7 +76,7 @@ def _scan(columns: Sequence[str], files: Sequence[str], mark: str, header: bool)
 
 
 def _header(file: str, mark: str) -> tuple[str, ...]:
-    """The names in the first record, those of no letters by their place."""
+    """Return the names in the first record, those of no letters by their place."""
     text = head(file)
     if not text.strip():
         return ()
@@ -88,7 +88,7 @@ def _header(file: str, mark: str) -> tuple[str, ...]:
 
 
 def _as_pinned(header: Sequence[str], pinned: TableShape) -> list[str]:
-    """The pinned name of each place in the header; places that mean nothing get names that no column has."""
+    """Return the pinned name of each place in the header; places that mean nothing get names that no column has."""
     places: dict[int, str] = {}
     for name in pinned.columns:
         same = [i for i, c in enumerate(header) if c == name]
@@ -123,6 +123,6 @@ def _check_names(names: object) -> None:
 
 
 def _sniffed(file: str, usual: str) -> str:
-    """The delimiter of the header: the commonest of the usual four."""
+    """Return the delimiter of the header: the commonest of the usual four."""
     line = next(iter(head(file, 1 << 16).splitlines()), "")
     return max((usual, ",", ";", "\t", "|"), key=line.count)

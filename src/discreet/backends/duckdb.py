@@ -143,13 +143,13 @@ class DuckDB:
         return {table: attached.form for table, attached in self._attached.items()}
 
     def contents(self, table: str, pinned: TableShape, most: int) -> Contents:
-        """What a public table holds, as it is attached."""
+        """Return what a public table holds, as it is attached."""
         self._check_open()
         with self._reading(table), self._connection() as cursor:
             return contents(lambda sql: cursor.execute(sql).fetchall(), table, pinned, most)
 
     def rehearse(self, sql: str, parameters: Mapping[str, int | str]) -> None:
-        """Runs a query on the empty twin, so that a query that cannot run is found before anything is charged."""
+        """Run a query on the empty twin, so that a query that cannot run is found before anything is charged."""
         self._check_open()
         try:
             self._on_twin(sql, parameters, rows_of)
@@ -234,13 +234,13 @@ class DuckDB:
             yield Leaving(cursor, tables, partial(self._is_current, before), self._of_nobody)
 
     def close(self) -> None:
-        """Closes both connections."""
+        """Close both connections."""
         self._closed = True
         self._data.close()
         self._twin.close()
 
     def _connection(self, table: str = "", ids: Collection[str] = ()) -> duckdb.DuckDBPyConnection:
-        """A connection of one query's own; data frames are known to a connection only.
+        """Return a connection of one query's own; data frames are known to a connection only.
 
         `table` is one that is about to be attached, with these columns of ids.
         """
@@ -287,7 +287,7 @@ class DuckDB:
 
 
 def _no_id(table: str, column: str, kind: str, source: Source) -> InvalidParameter:
-    """What to do about ids of a type that has no canonical spelling."""
+    """Return what to do about ids of a type that has no canonical spelling."""
     to = "BIGINT" if kind in ("FLOAT", "DOUBLE", "BIGNUM") or kind.startswith("DECIMAL") else "VARCHAR"
     name = identifier(column)
     if source.kind != "a data frame":

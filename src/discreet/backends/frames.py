@@ -160,8 +160,8 @@ def mended(cells: Any) -> Any:
 
 
 def _kind(kind: Any) -> Any:
-    """The type of Arrow's as which cells are read. Of instants in coarse units the database fails on those that are far
-    away, but not where they have no zone.
+    """Return the type of Arrow's as which cells are read. Of instants in coarse units the database fails on those that
+    are far away, but not where they have no zone.
     """
     import pyarrow as pa
 
@@ -177,12 +177,12 @@ def _schema(schema: Any) -> Any:
 
 
 def _table(table: Any) -> Any:
-    """A table or a batch of Arrow's, mended."""
+    """Return a table or a batch of Arrow's, mended."""
     return type(table).from_arrays([mended(c) for c in table.columns], schema=_schema(table.schema))
 
 
 def _text(value: Any) -> str | None:
-    """A cell of Python objects as text; what has no text that can be stored is NULL."""
+    """Return a cell of Python objects as text; what has no text that can be stored is NULL."""
     try:
         if value is None or type(value).__name__ in ("NAType", "NaTType"):
             return None

@@ -70,13 +70,13 @@ _PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 
 
 def _is_array(file: str) -> bool:
-    """True if it is an array: of a file of lines, the first may be anything, and must not matter to the others."""
+    """Return whether it is an array: of a file of lines, the first may be anything and must not matter to others."""
     text = head(file, 1 << 16)
     return file.lower().removesuffix(".gz").endswith(".json") and text.lstrip().startswith("[")
 
 
 def _is_by_line(file: str) -> bool:
-    """True if the database can read it by lines: no array, and no mark before the first line."""
+    """Return whether the database can read it by lines: no array, and no mark before the first line."""
     opener = gzip.open if file.lower().endswith(".gz") else open
     if _is_array(file):
         return False
@@ -96,7 +96,7 @@ def _lines(files: list[str], names: list[str], ids: Collection[str]) -> Scan:
 
 
 def _id(cell: str) -> str:
-    """A cell of JSON as the text of an id: a string, or a whole number as it was written; any other is none."""
+    """Return a cell of JSON as the text of an id: a string, or a whole number as it was written; any other is none."""
     text = f"({cell} ->> '$')"
     is_string = f"json_type({cell}) = 'VARCHAR'"
     return f"CASE WHEN {is_string} OR regexp_full_match(CAST({cell} AS VARCHAR), '{DIGITS}') THEN {text} END"
@@ -122,7 +122,7 @@ def _load(file: str, store: str, connection: duckdb.DuckDBPyConnection, *, whole
 
 
 def _elements(text: str) -> Iterator[str]:
-    """The elements of an array, found by brackets and quotes alone: the inside of one cannot matter to another."""
+    """Yield the elements of an array, found by brackets and quotes alone: what one holds cannot matter to another."""
     depth, start, end = 0, 1, None
     for piece in _PIECES.finditer(text):
         match piece.group()[0]:
@@ -145,7 +145,7 @@ def _elements(text: str) -> Iterator[str]:
 
 
 def _names(files: list[str]) -> list[str]:
-    """The names in the first objects of each file, in their order.
+    """Return the names in the first objects of each file, in their order.
 
     Raises:
         SourceError: no object.
@@ -168,7 +168,7 @@ def _names(files: list[str]) -> list[str]:
 
 
 def _closed(text: str) -> Iterator[str]:
-    """The elements of an array that may be cut off at its end."""
+    """Yield the elements of an array that may be cut off at its end."""
     try:
         yield from _elements(text)
     except SourceError:

@@ -60,8 +60,8 @@ class Leaving:
     def people(
         self, sql: str, parameters: Mapping[str, Any], sums: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """The hash of each person in the question, and its costs, a row for each sum; from a statement that gives an
-        id `u` and the parts `p0`, … of each sum, with `$person` among its parameters. Private.
+        """Return the hash of each person in the question, and its costs, a row for each sum; from a statement that
+        gives an id `u` and the parts `p0`, … of each sum, with `$person` among its parameters. Private.
         """
         columns = [f"p{i}" for i in range(sums)]
         touched = f"CREATE TEMP TABLE {_TOUCHED} AS {sql}"
@@ -113,7 +113,7 @@ class Leaving:
         return found
 
     def _steadily(self, work: Callable[[], T], instead: Callable[[], T]) -> T:
-        """What the work returns, or the other where a file was written until its end, whether it failed or not."""
+        """Return what the work returns, or the other where a file was written meanwhile, whether it failed or not."""
         found = steadily(work, self._is_current)
         return found[0] if found else instead()
 
@@ -158,7 +158,7 @@ def check_leaving(data: Cursor) -> None:
 
 
 def hash_in_python(key: str, text: str) -> int:
-    """What `hash_of` computes, of an id's text."""
+    """Return what `hash_of` computes, of an id's text."""
     return int.from_bytes(hashlib.md5((key + text).encode(), usedforsecurity=False).digest()[:8], "little")
 
 

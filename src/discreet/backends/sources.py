@@ -49,7 +49,7 @@ def open_source(
 
 
 def table_name(path: str) -> str:
-    """The name of the table in a file or in the files of a glob: the file's without its endings.
+    """Return the name of the table in a file or in the files of a glob: the file's without its endings.
 
     >>> table_name("shop/orders-*.csv.gz")
     'orders'

@@ -74,7 +74,7 @@ def projection(described: Mapping[str, str], pinned: TableShape, ids: Collection
 
 
 def _value(cell: str, now: str, kind: str, *, bare: bool) -> str:
-    """A cell in its pinned type, NULL where it does not fit; `bare` where cells lose the spaces around them."""
+    """Return a cell in its pinned type, NULL where it does not fit; `bare` where cells lose the spaces around them."""
     value = f"TRY_CAST({cell} AS {kind})" if now == kind else _cast(cell, now, kind)
     value = f"nullif(trim({value}), '')" if bare and kind == "VARCHAR" else value
     if kind == now == "VARCHAR":
@@ -93,7 +93,7 @@ def _read_as(kind: str) -> str | None:
 
 
 def _cast(cell: str, now: str, kind: str) -> str:
-    """The cell in another type, so that one id stays one id: 1.0 is 1, and 1.4 is no whole number."""
+    """Return the cell in another type, so that one id stays one id: 1.0 is 1, and 1.4 is no whole number."""
     if now == "TIMESTAMPTZ_NS" and kind != "VARCHAR":  # which casts to no time without a zone
         cell = f"TRY_CAST({cell} AS TIMESTAMP WITH TIME ZONE)"
     if now == "BIGNUM":  # its own cast to a narrower type stops the whole database

@@ -66,7 +66,7 @@ Owners = Mapping[str, Owner]
 
 
 def path(key: Reached) -> str:
-    """A foreign key as it is written in `tables=`."""
+    """Return a foreign key as it is written in `tables=`."""
     return f"{key.column} -> {key.table}.{key.key}"
 
 
@@ -228,7 +228,7 @@ def _owner(
 
 
 def _splits(target: str) -> list[tuple[str, str]]:
-    """The ways to read `table.key`, by each of its dots."""
+    """Return the ways to read `table.key`, by each of its dots."""
     dots = [i for i, c in enumerate(target) if c == "."]
     splits = [(target[:i].strip(), target[i + 1 :].strip()) for i in dots]
     return [(table, key) for table, key in splits if table and key]
@@ -269,5 +269,5 @@ def _connected(name: str, tables: Sequence[str], views: Sequence[str], option: s
 
 
 def _match(name: str, tables: Sequence[str]) -> str | None:
-    """The connected table of that name; FROM makes no difference between upper and lower case, nor does this."""
+    """Return the connected table of that name; FROM makes no difference between upper and lower case, nor does this."""
     return next((t for t in tables if t.casefold() == name.casefold()), None)

@@ -63,7 +63,7 @@ class Range:
         return f"Range({_short(self.low)}, {_short(self.high)}{whole})"
 
     def hull(self, other: Range) -> Range | None:
-        """The narrowest range that holds both; None where one is of numbers and the other of dates."""
+        """Return the narrowest range that holds both; None where one is of numbers and the other of dates."""
         low, high = min(self.low, other.low), max(self.high, other.high)
         if self.type.is_moment and other.type.is_moment:
             kind = Type.DATE if self.type is other.type is Type.DATE else Type.TIMESTAMP
@@ -152,7 +152,7 @@ class TableSchema:
     beside: Sequence[str] = ()
 
     def find(self, name: str) -> str:
-        """The column's own spelling; names match without regard to case when that is unambiguous.
+        """Return the column's own spelling; names match without regard to case when that is unambiguous.
 
         Raises:
             UnknownColumn: no such column; the hint lists near ones.
@@ -191,7 +191,7 @@ def unknown_table(what: str, name: str, tables: Sequence[str], views: Sequence[s
 
 
 def near_columns(name: str, columns: Sequence[str]) -> str:
-    """A hint at which column may be meant by a name that none has."""
+    """Return a hint at which column may be meant by a name that none has."""
     near = difflib.get_close_matches(name, columns, n=3, cutoff=0.5)
     if near:
         return f"perhaps {' or '.join(near)} is meant"
@@ -204,7 +204,7 @@ _LISTED = 12
 
 
 def domain_values(fact: Fact | None) -> tuple[Scalar, ...] | None:
-    """The finite list of values that a fact declares; None when it declares none."""
+    """Return the finite list of values that a fact declares; None when it declares none."""
     match fact:
         case Values():
             return fact.values
@@ -215,7 +215,7 @@ def domain_values(fact: Fact | None) -> tuple[Scalar, ...] | None:
 
 
 def declared_facts(table: str, columns: Mapping[str, object], facts: Mapping[str, Fact]) -> dict[str, Fact]:
-    """The declarations for a table's columns: those by name, and above them those by `table.name`."""
+    """Return the declarations for a table's columns: those by name, and above them those by `table.name`."""
     mine = {n: facts[n] for n in columns if n in facts}
     return mine | {n: facts[f"{table}.{n}"] for n in columns if f"{table}.{n}" in facts}
 
@@ -243,7 +243,7 @@ _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def _kind_of_bounds(low: object, high: object, *, integer: bool) -> Type:
-    """The type of a range with these ends: dates beside times are times."""
+    """Return the type of a range with these ends: dates beside times are times."""
     moments = [isinstance(end, dt.date) for end in (low, high)]
     if not any(moments):
         return Type.INT if integer else Type.REAL
@@ -258,7 +258,7 @@ def _kind_of_bounds(low: object, high: object, *, integer: bool) -> Type:
 
 
 def _bound(name: str, end: Real | dt.date) -> Fraction:
-    """An end as an exact number: of a date or time, microseconds since 1970."""
+    """Return an end as an exact number: of a date or time, microseconds since 1970."""
     if not isinstance(end, dt.date):
         return exact(name, end)
     time = end if isinstance(end, dt.datetime) else dt.datetime.combine(end, dt.time())

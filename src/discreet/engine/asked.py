@@ -56,7 +56,7 @@ class AskedOfOne:
     accounts: tuple[Account, ...]
 
     def prepared(self, tables: Sequence[TableSchema]) -> Prepared:
-        """The question with what its own words say of ε, δ and caps."""
+        """Return the question with what its own words say of ε, δ and caps."""
         return prepare(self.sql, self.dialect, tables)
 
     def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
@@ -75,7 +75,7 @@ class AskedOfOne:
         return alone(self.query(prepared, spent), self.accounts[0].population)
 
     def query(self, prepared: Prepared, epsilon: Fraction) -> Query:
-        """The question decided at this ε, without a first stage."""
+        """Return the question decided at this ε, without a first stage."""
         from discreet.plan.planner import make_query
 
         return make_query(
@@ -90,7 +90,7 @@ class AskedOfOne:
         )
 
     def _in_stages(self, prepared: Prepared, tables: Sequence[TableSchema], epsilon: Fraction) -> Plan | None:
-        """The question in two stages; None where nothing that was asked to be chosen is missing."""
+        """Return the question in two stages; None where nothing that was asked to be chosen is missing."""
         from discreet.plan.auto_bounds.asking import plan_in_stages
 
         return plan_in_stages(
@@ -159,7 +159,7 @@ class AskedOfBoth(AskedOfOne):
             )
 
     def _each(self, name: str, given: ForEach | None) -> tuple[Real | None, Real | None]:
-        """A number for each population, in their order."""
+        """Return a number for each population, in their order."""
         first, second = (account.population for account in self.accounts)
         if not isinstance(given, Mapping):
             return given, given
@@ -173,7 +173,7 @@ class AskedOfBoth(AskedOfOne):
 
 
 def one(name: str, given: ForEach) -> Real:
-    """The number of the one population.
+    """Return the number of the one population.
 
     Raises:
         InvalidParameter: several were given, by names.
@@ -186,7 +186,7 @@ def one(name: str, given: ForEach) -> Real:
 
 
 def bounds_asked(bounds: str | None) -> str | None:
-    """What a first stage chooses: "auto", "values", or nothing.
+    """Return what a first stage chooses: "auto", "values", or nothing.
 
     Raises:
         InvalidParameter: anything else.
@@ -200,7 +200,7 @@ def bounds_asked(bounds: str | None) -> str | None:
 
 
 def epsilon_asked(epsilon: Real | None) -> Fraction:
-    """The ε that a question may cost.
+    """Return the ε that a question may cost.
 
     Raises:
         InvalidParameter: none, or too little for any answer.
@@ -220,7 +220,7 @@ def epsilon_asked(epsilon: Real | None) -> Fraction:
 
 
 def share_asked(name: str, share: Real) -> Fraction:
-    """The δ that a question may cost, or the share of its ε that one part of it may.
+    """Return the δ that a question may cost, or the share of its ε that one part of it may.
 
     Raises:
         InvalidParameter: not in [0, 1), or a fraction of very long numbers.
@@ -229,7 +229,9 @@ def share_asked(name: str, share: Real) -> Fraction:
 
 
 def _short(name: str, x: Fraction) -> Fraction:
-    """A number that can be added up with many others: of fractions with long denominators, the sum soon is too long."""
+    """Return a number that can be added up with many others: of fractions with long denominators, the sum soon is too
+    long.
+    """
     if max(x.numerator, x.denominator) >= _LONG and _DECIMALS % x.denominator:
         raise InvalidParameter(
             f"{name} must be a decimal, or a fraction of numbers below 10^60: sums of others grow too long.",

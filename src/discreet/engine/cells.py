@@ -61,7 +61,7 @@ class NoisyTable:
     levels: tuple[tuple[tuple[int, ...], ...], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The stored form; integers are text, since JSON readers lose digits of large ones."""
+        """Return the stored form; integers are text, since JSON readers lose digits of large ones."""
         return {
             "format": FORMAT,
             "keys": [[_stored(v) for v in key] for key in self.keys],
@@ -173,11 +173,11 @@ class CellUse(PlannedUse):
     of: str
 
     def cells(self, exact: PrivateReads) -> Cells:
-        """The exact cells. Private."""
+        """Return the exact cells. Private."""
         return self._read(exact)[0]
 
     def leaves(self, exact: PrivateReads, place: int) -> Leaves:
-        """The exact leaves of a spread. Private."""
+        """Return the exact leaves of a spread. Private."""
         return self._read(exact)[1][place]
 
     def _read(self, exact: PrivateReads) -> tuple[Cells, list[Leaves]]:
@@ -200,8 +200,8 @@ _PLAIN = frozenset({str, int, float, bool, type(None), dt.date, dt.datetime})
 
 
 def distinct(keys: object) -> Sequence[Key]:
-    """The keys of groups, each once and of plain values: what a number is drawn for twice, is told better than it was
-    paid for, and values of other classes would be compared with private keys by code of their own.
+    """Return the keys of groups, each once and of plain values: what a number is drawn for twice, is told better than
+    it was paid for, and values of other classes would be compared with private keys by code of their own.
 
     Raises:
         InternalError: they are not; nothing was read.
@@ -259,8 +259,8 @@ def _run(query: Query, exact: PrivateReads) -> Run:
 
 
 def exact_all(plan: Query, run: Run) -> tuple[Cells, list[Leaves]]:
-    """The exact cells, and the exact leaves of each spread. Private. When one of them fails, the others are forgotten
-    first, so that no exact number is in any frame of the traceback.
+    """Return the exact cells, and the exact leaves of each spread. Private. When one of them fails, the others are
+    forgotten first, so that no exact number is in any frame of the traceback.
     """
     leaves: list[Leaves] = []
     try:
@@ -272,7 +272,7 @@ def exact_all(plan: Query, run: Run) -> tuple[Cells, list[Leaves]]:
 
 
 def exact_leaves(plan: Query, place: int, run: Run) -> Leaves:
-    """The exact weights of the leaves of one of the plan's spreads, in each group that has any. Private."""
+    """Return the exact weights of the leaves of one of the plan's spreads, in each group that has any. Private."""
     keys, most = plan.question.keys, plan.question.spreads[place].spread.leaves - 1
     n = len(keys.exprs)
     found: dict[tuple[Scalar, ...], dict[int, int]] = {}
@@ -285,7 +285,7 @@ def exact_leaves(plan: Query, place: int, run: Run) -> Leaves:
 
 
 def level_sums(kept: Sequence[int], cells: Cells) -> Cells:
-    """The exact totals of a level, which keeps these keys: sums of the bounded cells, in their order. Private."""
+    """Return the exact totals of a level, which keeps these keys: sums of bounded cells, in their order. Private."""
     found: Cells = {}
     for key, row in cells.items():
         shown = tuple(key[i] for i in kept)
@@ -298,8 +298,8 @@ NOTHING = ExactLeaves.of({})
 
 
 def _looked_at(plan: Query, place: int, leaves: ExactLeaves, rng: Entropy) -> Families:
-    """The noisy nodes of a group that the question's answers read, the noise of each drawn when it is first read; or
-    the leaves that are chosen by rank.
+    """Return the noisy nodes of a group that the question's answers read, the noise of each drawn when it is first
+    read; or the leaves that are chosen by rank.
     """
     looked = plan.question.spreads[place]
     noise, spread = plan.allocation.spreads[place], looked.spread
@@ -315,8 +315,8 @@ def _looked_at(plan: Query, place: int, leaves: ExactLeaves, rng: Entropy) -> Fa
 
 
 def exact_cells(plan: Query, run: Run) -> Cells:
-    """The exact bounded integers of each group, every declared one included. Private: only uses
-    and audits call it.
+    """Return the exact bounded integers of each group, every declared one included. Private: only uses and audits call
+    it.
     """
     keys = plan.question.keys
     found: list[Cells] = []
@@ -336,7 +336,7 @@ def exact_cells(plan: Query, run: Run) -> Cells:
 
 
 def _read(plan: Query, run: Run, text: str) -> Cells:
-    """The cells of the groups that a statement gives."""
+    """Return the cells of the groups that a statement gives."""
     keys = plan.question.keys
     n = len(keys.exprs)
     rows = run(text)
@@ -350,7 +350,7 @@ def _read(plan: Query, run: Run, text: str) -> Cells:
 
 
 def _declared(places: tuple[Any, ...], lists: tuple[tuple[Scalar, ...], ...]) -> tuple[Scalar, ...]:
-    """A declared key by the places of its values in their lists."""
+    """Return a declared key by the places of its values in their lists."""
     return tuple(values[i] for values, i in zip(lists, places, strict=True))
 
 
@@ -365,7 +365,7 @@ def _reports(plan: Query, run: Run, rng: Entropy) -> tuple[int, ...]:
 
 
 def _noisy_counts(run: Run, text: str, noises: Sequence[Additive], rng: Entropy) -> list[int]:
-    """The one row of counts of a statement, each with its own noise."""
+    """Return the one row of counts of a statement, each with its own noise."""
     rows = run(text)
     if len(rows) != 1 or len(rows[0]) > len(noises):
         rows.clear()

@@ -47,7 +47,7 @@ def connect(
     analysts: str | None = None,
     bounds: str | None = None,
 ) -> Session:
-    """A session over private tables, and public ones beside them.
+    """Return a session over private tables, and public ones beside them.
 
     Args:
         source: a path or glob (Parquet, CSV, JSON, a DuckDB database), a data frame (pandas, polars,
@@ -120,7 +120,7 @@ def connect_both(
     filter: str | Mapping[str, str] | None = None,  # noqa: A002  # as in `connect`
     analyst: str | Mapping[str, str] | None = None,
 ) -> Session:
-    """A session over tables each of whose rows belongs to two populations at once, patients and doctors say.
+    """Return a session over tables each of whose rows belongs to two populations at once, patients and doctors say.
 
     Each question is charged to both populations, or to none. A table that holds one of them only is asked in a session
     of its own (`connect`) with that population and the same ledger.
@@ -256,7 +256,7 @@ def _check_given(columns: object, budgets: Mapping[str, object], texts: Mapping[
 
 
 def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> Kept:
-    """What the population's account knows of the tables: of what a known table is now, ids alone are looked at."""
+    """Return what the population's account knows of the tables: of what a known table is now, only ids are read."""
     from discreet.catalog.owners import Owner
     from discreet.catalog.shape import TableShape
     from discreet.ledger.ledger import Ledger
@@ -316,7 +316,7 @@ def _check_units(units: object) -> None:
 def _for_each(
     name: str, given: T | Mapping[str, T] | None, populations: Collection[str], *, only_dict: str = ""
 ) -> dict[str, T]:
-    """What is said for each population: the one thing for both, or a dict for those that it names.
+    """Return what is said for each population: the one thing for both, or a dict for those that it names.
 
     Raises:
         InvalidParameter: a population that is not there; one thing for both where `only_dict` says how to give a dict.

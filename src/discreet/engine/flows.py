@@ -55,7 +55,7 @@ def measured_flows(plan: Plan) -> Running[NoisyTable]:
 
 
 def exact_flows(plan: Plan, run: Run) -> list[list[int]]:
-    """The exact number of each group, for each column. Private: only uses and audits call it."""
+    """Return the exact number of each group, for each column. Private: only uses and audits call it."""
     return quietly(lambda: _flows(plan, run(plan.query.sql)))
 
 

@@ -118,7 +118,7 @@ class OutsideUse(SizedUse):
 
 
 def _read(look: ValuesLook, exact: PrivateReads) -> list[Counts]:
-    """Adds up the exact numbers of units of each value, by the places of their least value and of their largest."""
+    """Add up the exact numbers of units of each value, by the places of their least value and of their largest."""
     found: list[Counts] = [{} for _ in look.exprs]
     each = len(look.ends)
     for *places, n in exact.read(look.sql, False):

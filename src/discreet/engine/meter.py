@@ -44,7 +44,7 @@ class Meter:
         """What was drawn, in its order: public."""
 
     def draw(self, draw: Draw) -> Any:
-        """The noisy values of a planned use, which is used up.
+        """Return the noisy values of a planned use, which is used up.
 
         Raises:
             InternalError: it was not paid for, was drawn already, or the meter is closed; the charge stands.
@@ -65,7 +65,7 @@ class Meter:
         return found
 
     def read_ahead(self) -> None:
-        """Reads what the draws will need of people's rows: the data of one moment, and none later.
+        """Read what the draws will need of people's rows: the data of one moment, and none later.
 
         Raises:
             InternalError, BackendFailed: as `draw`.
@@ -116,7 +116,7 @@ class Meter:
 
 
 def follow(running: Running[S], meter: Meter) -> S:
-    """Takes a run to its end, and returns its state; the meter is closed then."""
+    """Take a run to its end, and returns its state; the meter is closed then."""
     try:
         step = next(running)
         while not isinstance(step, Wait):
@@ -143,7 +143,7 @@ def after_charge(work: Callable[[], T]) -> T:
 
 
 def _told(failed: BaseException | None) -> BaseException:
-    """What is raised for an error of private work."""
+    """Return what is raised for an error of private work."""
     if isinstance(failed, KeyboardInterrupt):
         return KeyboardInterrupt("The question was interrupted while it ran. Its charge stands.")
     return failed or InternalError(

@@ -63,7 +63,7 @@ def run_on_arrays(
 
 
 def _columns(read: HandedRows, who: NDArray[Any], columns: Mapping[str, NDArray[Any]]) -> list[Integers]:
-    """What a database would have given of these rows: people's numbers, and whole numbers within the bounds."""
+    """Return what a database would have given of these rows: people's numbers, and whole numbers within the bounds."""
     missing = [name for name in read.columns if name not in columns]
     if missing or any(len(columns[name]) != len(who) for name in read.columns):
         raise InvalidParameter(

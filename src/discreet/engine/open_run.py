@@ -92,7 +92,7 @@ class OpenRun(Generic[S, R]):
             )
 
     def _sent(self, given: Any) -> list[Any]:
-        """The noisy values until the run waits again, or ends; whatever fails closes it."""
+        """Return the noisy values until the run waits again, or ends; whatever fails closes it."""
         drawn: list[Any] = []
         ended: list[S] = []
         try:
@@ -111,7 +111,7 @@ class OpenRun(Generic[S, R]):
         return drawn
 
     def _step(self, given: Any, ended: list[S]) -> Any:
-        """What the run yields next; None where it returned."""
+        """Return what the run yields next; None where it returned."""
         try:
             return self._running.send(given)
         except StopIteration as end:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def seals_of(evidence: Evidence, own: str) -> dict[str, Any]:
-    """The digests in a stored release, of which that of its claim is this.
+    """Return the digests in a stored release, of which that of its claim is this.
 
     Raises:
         InvalidParameter: there are none, or of another claim.
@@ -58,7 +58,8 @@ class Paid:
         return any(account.people is not None for account in self.accounts)
 
     def certificate(self, own: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The certificate of the release whose answer these rows are; `own` is its name in a batch, "" without one.
+        """Return the certificate of the release whose answer these rows are; `own` is its name in a batch, "" without
+        one.
 
         Raises:
             InvalidParameter: the ledger does not keep the release, or keeps it without digests or with others.
@@ -79,7 +80,7 @@ class Paid:
 
 
 def _stored_as(answers: Mapping[str, str], name: str, own: str) -> str | None:
-    """The name under which an answer of this digest is stored; None when it is not."""
+    """Return the name under which an answer of this digest is stored; None when it is not."""
     if answers.get(name) == own:
         return name
     return next((name for name, found in answers.items() if found == own), None)

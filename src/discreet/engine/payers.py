@@ -30,7 +30,7 @@ class Payers:
     accounts: tuple[Account, ...]
 
     def found(self, identity: str) -> Entry | None:
-        """The last release of a question, which all accounts have; None where there is none."""
+        """Return the last release of a question, which all accounts have; None where there is none."""
         if len(self.accounts) > 1:
             return find_together(self.accounts, identity)
         return self.accounts[0].found(identity)
@@ -60,7 +60,7 @@ class Payers:
             self.accounts[0].store(identity, charges[0].seq, release)
 
     def foretold(self, plan: Plan) -> Plan:
-        """The plan with what the accounts would say to it now; a question that was answered costs nothing."""
+        """Return the plan with what the accounts would say to it now; a question that was answered costs nothing."""
         known = self.found(plan.identity) is not None
         if len(self.accounts) == 1:
             (account,) = self.accounts
@@ -80,7 +80,7 @@ class Payers:
         return replace(plan, outlook=" ".join(told))
 
     def fitting(self, refusal: BudgetExceeded, plan: Plan, at: Callable[[Fraction], Plan]) -> BudgetExceeded:
-        """The refusal of a plan, with the ε that would fit where there is one. No data is read.
+        """Return the refusal of a plan, with the ε that would fit where there is one. No data is read.
 
         Args:
             refusal: what an account said.
@@ -111,7 +111,7 @@ def part_of(epsilon: Fraction, part: Fraction) -> Fraction:
 
 
 def _fitting_both(refusal: BudgetExceeded, plan: Plan, share: Fraction | None) -> BudgetExceeded:
-    """The refusal, with what each population would have paid, and the ε that would fit where there is one."""
+    """Return the refusal, with what each population would have paid, and the ε that would fit where there is one."""
     pays = ", ".join(f"{p.population!r} ε = {decimal(p.guarantee.epsilon)}" for p in plan.payers)
     hint = refusal.hint
     if share is not None and plan.flows is not None:

@@ -63,8 +63,8 @@ class PeopleOf:
         return budgets
 
     def cost(self, plan: Plan) -> PersonCost:
-        """What a charge for a plan costs each person; its statement has been tried on empty tables. Where a first stage
-        chooses something, each person in it pays the worst case of both.
+        """Return what a charge for a plan costs each person; its statement has been tried on empty tables. Where a
+        first stage chooses something, each person in it pays the worst case of both.
 
         Raises:
             PlanError, InvalidParameter: it cannot be charged to each person.
@@ -86,7 +86,7 @@ class PeopleOf:
         return self._rehearsed(toll_of(plan.measurements, charge, rule, capacity), charge)
 
     def check_stages(self, last: Query, chosen: Query) -> None:
-        """Looks whether what was chosen asks of the people who were charged.
+        """Look whether what was chosen asks of the people who were charged.
 
         Raises:
             InternalError: it asks of others.

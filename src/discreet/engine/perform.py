@@ -58,7 +58,7 @@ def verified(
     *,
     stays_open: bool = False,
 ) -> Plan:
-    """The plan of a recipe that is not a session's own, verified anew, under an identity of its own.
+    """Return the plan of a recipe that is not a session's own, verified anew, under an identity of its own.
 
     Raises:
         InternalError: the second derivation does not agree with it; nothing was charged.
@@ -121,7 +121,7 @@ class Desk:
         self._locks: dict[str, threading.Lock] = {}
 
     def perform(self, recipe: Recipe[S, R], *, fresh: bool = False, ours: bool = True) -> R:
-        """Does what a recipe asks, and returns its result; the same again is answered from the ledger, free.
+        """Do what a recipe asks, and returns its result; the same again is answered from the ledger, free.
 
         Args:
             recipe: what is asked.
@@ -168,7 +168,7 @@ class Desk:
             raise InternalError("This plan is paid for by others than this session's accounts. Nothing was charged.")
 
     def _again(self, recipe: Recipe[S, R], plan: Plan, found: Entry) -> R:
-        """The result of a stored state."""
+        """Return the result of a stored state."""
         from discreet.ledger.entry import release_in
 
         state = recipe.restore(plan, release_in(found))
@@ -203,7 +203,7 @@ class Desk:
                 raise
 
     def _stored(self, recipe: Recipe[S, R], plan: Plan, state: S, charges: list[Entry]) -> R:
-        """The result of a new state, once the ledger has it."""
+        """Return the result of a new state, once the ledger has it."""
         plan = recipe.settled(plan, state)
         receipt = self._receipt(recipe, plan, state, charges[0].time, stored=False)
         result = recipe.build(plan, state, receipt)
@@ -234,7 +234,7 @@ class Desk:
         people = self._people
 
         def second(settled: Plan) -> list[PlannedUse]:
-            """What the second stage may draw: its query was verified, and costs what was set aside at most."""
+            """Return what the second stage may draw: its query was verified, and costs what was set aside at most."""
             query = settled.query
             stages.refuse_costlier(query)
             if people is not None:
@@ -244,7 +244,7 @@ class Desk:
         return [*look_uses(stages), Reserved(SECOND, second)]
 
     def _note(self, plan: Plan) -> dict[str, Any]:
-        """The public facts beside a charge; they commit to all that will run, before the data is read."""
+        """Return the public facts beside a charge; they commit to all that will run, before the data is read."""
         says: dict[str, Any] = {"version": self.version, **noted(plan.claim)}
         if plan.recipe:
             read = {part.rows.bounded.table.name for part in plan.parts}
@@ -260,7 +260,9 @@ class Desk:
 
     @contextmanager
     def _taking_part(self, cost: PersonCost | None, charge: Entry) -> Iterator[Readable]:
-        """What runs SQL on the data of those who take part: of everybody, where people have no budgets of their own."""
+        """Yield what runs SQL on the data of those who take part: of everybody, where people have no budgets of their
+        own.
+        """
         if cost is None or self._people is None:
             yield self.backend
             return

@@ -44,11 +44,13 @@ class PrivateCode(Protocol):
         ...
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
-        """A row of integers for each person, in their order, each of that person's rows and of public values alone."""
+        """Return a row of integers for each person, in their order, each of that person's rows and of public values
+        alone.
+        """
         ...
 
     def whole(self, people: PeopleRows, of: str, args: Any) -> Integers:
-        """A vector of integers of all people."""
+        """Return a vector of integers of all people."""
         ...
 
 
@@ -73,12 +75,12 @@ class PeopleRows:
         return _fixed(np.searchsorted(self.person, np.arange(self.size + 1)))
 
     def column(self, name: str) -> Integers:
-        """A column's integers, one for each row."""
+        """Return a column's integers, one for each row."""
         found: Integers = self.matrix[:, [*self._read.columns].index(name)]
         return found
 
     def real(self, name: str) -> NDArray[np.float64]:
-        """A column's values as floats: the integers times the step of its grid."""
+        """Return a column's values as floats: the integers times the step of its grid."""
         return np.asarray(self.column(name) * float(self._read.columns[name].step), np.float64)
 
     def summed(self, of_rows: NDArray[Any]) -> NDArray[Any]:
@@ -88,7 +90,7 @@ class PeopleRows:
         return np.asarray(np.add.reduceat(of_rows, self.starts[:-1], axis=0))
 
     def take(self, chosen: Integers) -> PeopleRows:
-        """These people alone, in their order."""
+        """Return these people alone, in their order."""
         place = np.full(self.size, -1)
         place[chosen] = np.arange(len(chosen))
         own = place[self.person]
@@ -178,7 +180,7 @@ class PartUse(PlannedUse):
 
 
 def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any) -> Parts:
-    """What the code of a recipe gives for a draw, in its planned shape. Private: only uses and audits call it.
+    """Return what the code of a recipe gives for a draw, in its planned shape. Private: only uses and audits call it.
 
     Raises:
         InternalError: it failed, or gave something else.
@@ -202,7 +204,7 @@ def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any
 
 
 def _of_one(part: Drawing, code: PrivateCode, person: PeopleRows, args: Any) -> Integers:
-    """The part of one person; 0 where its code fails."""
+    """Return the part of one person; 0 where its code fails."""
     try:
         person.prepared = code.prepare(person)
         own: Integers = _integers(code.each(person, part.name, args), (1, part.width))[0]
@@ -214,7 +216,7 @@ def _of_one(part: Drawing, code: PrivateCode, person: PeopleRows, args: Any) -> 
 
 
 def _taking(values: Parts, taken: Integers, limit: int) -> Parts:
-    """The parts of people who counted in fewer draws of this run than the limit; `taken` counts this draw."""
+    """Return the parts of people who counted in fewer draws of this run than the limit; `taken` counts this draw."""
     factors = values if isinstance(values, tuple) else (values,)
     counts = np.logical_and.reduce([(f != 0).any(axis=1) for f in factors])
     first = np.where((counts & (taken < limit))[:, None], factors[0], 0)
@@ -223,7 +225,7 @@ def _taking(values: Parts, taken: Integers, limit: int) -> Parts:
 
 
 def total_of(part: Drawing, values: Parts) -> NDArray[Any]:
-    """The exact numbers of a draw: of kind "each" the sum over people, where a part beyond the norms counts 0.
+    """Return the exact numbers of a draw: of kind "each" the sum over people, where a part beyond the norms counts 0.
 
     What is kept of a person lies within l∞ < 2^31 (`plan/parts.py`), so that no sum over 2^31 people leaves 64 bits.
     """
@@ -270,13 +272,13 @@ def _within_product(part: Drawing, a: Integers, b: Integers) -> NDArray[np.bool_
 
 
 def _squares(f: Integers) -> Integers:
-    """Sums of squares; one that 64 bits do not hold counts as the largest number there is."""
+    """Return sums of squares; one that 64 bits do not hold counts as the largest number there is."""
     total = (f.astype(np.float64) ** 2).sum(axis=1)
     return np.where(total < 2.0**62, (f * f).sum(axis=1), np.iinfo(np.int64).max)
 
 
 def _product(a: Integers, b: Integers) -> NDArray[Any]:
-    """The sum over people of a·bᵀ, exactly: in floats where all sums are whole numbers that these hold."""
+    """Return the sum over people of a·bᵀ, exactly: in floats where all sums are whole numbers that these hold."""
     most = int(np.abs(a).max(initial=0)) * int(np.abs(b).max(initial=0)) * len(a)
     if most < 1 << 53:
         return np.asarray((a.T.astype(np.float64) @ b.astype(np.float64)).astype(np.int64))
@@ -284,7 +286,7 @@ def _product(a: Integers, b: Integers) -> NDArray[Any]:
 
 
 def by_recipe(work: Callable[[], T]) -> T:
-    """What the code of a recipe returns; whatever it raises is one constant error, and none of its own.
+    """Return what the code of a recipe returns; whatever it raises is one constant error, and none of its own.
 
     Raises:
         InternalError: it failed; the charge stands.
@@ -304,7 +306,7 @@ def by_recipe(work: Callable[[], T]) -> T:
 
 
 def _integers(found: Any, shape: tuple[int | None, ...]) -> Integers:
-    """The integers that the code gave, in this shape; None for any length."""
+    """Return the integers that the code gave, in this shape; None for any length."""
     if type(found) is not np.ndarray or found.dtype != np.int64 or found.ndim != len(shape):
         raise _other_shape()
     if any(n not in (None, has) for n, has in zip(shape, found.shape, strict=True)):
@@ -323,7 +325,7 @@ _PLAIN = (type(None), bool, int, float, str)
 
 
 def plain(args: Any) -> Any:
-    """A copy of public arguments, of plain values alone: nothing comes back through them, and they call no code.
+    """Return a copy of public arguments, of plain values alone: nothing comes back through them, and they call no code.
 
     Raises:
         InternalError: they hold something else; nothing was read.
@@ -343,5 +345,5 @@ def plain(args: Any) -> Any:
 
 
 def part_uses(parts: Sequence[Drawing], code: Any) -> list[PlannedUse]:
-    """What may be drawn of people's rows, of which the recipe's code gives the exact numbers."""
+    """Return what may be drawn of people's rows, of which the recipe's code gives the exact numbers."""
     return [PartUse(part.name, part, code) for part in parts]

@@ -139,7 +139,7 @@ def as_json(state: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """An array or a number of numpy as plain values."""
+    """Return an array or a number of numpy as plain values."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError

@@ -96,7 +96,7 @@ class Questions:
 
 
 def _part(tables: Sequence[NoisyTable], place: Place | None) -> NoisyTable:
-    """A question's own columns of the measurement that it is answered from."""
+    """Return a question's own columns of the measurement that it is answered from."""
     if place is None:
         return tables[0]
     table = tables[place.measurement]

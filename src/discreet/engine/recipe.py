@@ -90,7 +90,7 @@ class Recipe(Protocol[S, R]):
     """What the pipeline needs of anything that is asked of private data."""
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        """The verified plan, free and without data; with `part`, at so large a part of the ε asked for.
+        """Return the verified plan, free and without data; with `part`, at so large a part of the ε asked for.
 
         Raises:
             PlanError, InvalidParameter: it cannot be done as asked.
@@ -102,15 +102,15 @@ class Recipe(Protocol[S, R]):
         ...
 
     def settled(self, plan: Plan, state: S) -> Plan:
-        """The plan with what its first stage chose, where it has one."""
+        """Return the plan with what its first stage chose, where it has one."""
         ...
 
     def keep(self, state: S) -> dict[str, Any]:
-        """The state as JSON, as the ledger keeps it."""
+        """Return the state as JSON, as the ledger keeps it."""
         ...
 
     def restore(self, plan: Plan, kept: dict[str, Any]) -> S:
-        """What `keep` wrote.
+        """Return what `keep` wrote.
 
         Raises:
             LedgerError: another version of discreet wrote it.
@@ -118,9 +118,9 @@ class Recipe(Protocol[S, R]):
         ...
 
     def build(self, plan: Plan, state: S, receipt: Receipt) -> R:
-        """The result, from a settled plan and a state: post-processing, and all that a replay does."""
+        """Return the result, from a settled plan and a state: post-processing, and all that a replay does."""
         ...
 
     def answers(self, plan: Plan, state: S, result: Any) -> Mapping[str, dict[str, Any]]:
-        """The answers in a result as JSON, by name, of which the ledger keeps digests."""
+        """Return the answers in a result as JSON, by name, of which the ledger keeps digests."""
         ...

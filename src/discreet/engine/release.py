@@ -93,7 +93,7 @@ class Release:
         return Approximate(Fraction(0)) if self.stored else self.plan.charge.guarantee
 
     def nonnegative(self) -> Release:
-        """This release with numbers that cannot be negative, such as counts, made non-negative: post-processing, free.
+        """Return this release with numbers that cannot be negative, such as counts, made so: post-processing, free.
 
         A noisy count below 0 becomes 0. Where totals are shown (ROLLUP, CUBE), they keep their values, unless below 0
         themselves, and their parts are the non-negative numbers nearest to the noisy ones that add up to them.
@@ -191,16 +191,16 @@ class Release:
         return [uncertain(row[place], interval) for row, interval in pairs]
 
     def explain(self) -> str:
-        """The derivation in the textbook's terms, with the numbers of this release."""
+        """Return the derivation in the textbook's terms, with the numbers of this release."""
         return self.plan.explain(self.name)
 
     def citations(self) -> list[str]:
-        """The works on which this release's guarantee rests."""
+        """Return the works on which this release's guarantee rests."""
         return self.plan.citations(self.name)
 
     def certificate(self) -> dict[str, Any]:
-        """The proof of this release, as JSON that `discreet verify` checks without the data: the question, the SQL that
-        ran and why it bounds each unit, the noise, what it costs, the ledger's entries, and the rows.
+        """Return the proof of this release, as JSON that `discreet verify` checks without the data: the question, the
+        SQL that ran and why it bounds each unit, the noise, what it costs, the ledger's entries, and the rows.
 
         Guarantee:
             It holds public facts only: what this release shows, entries of the ledger that its head commits to, and
@@ -219,18 +219,18 @@ class Release:
         return self.paid.certificate(self.name, shown.columns, shown.rows)
 
     def to_arrow(self) -> Any:
-        """The rows as a pyarrow table, in which lists and maps have Arrow's types of these names."""
+        """Return the rows as a pyarrow table, in which lists and maps have Arrow's types of these names."""
         pa = _extra("pyarrow", "arrow")
         return pa.table({n: _arrow([r[i] for r in self.rows], pa) for i, n in enumerate(self.columns)})
 
     def to_polars(self) -> Any:
-        """The rows as a polars frame; a map is a list of structs of `key` and `value`, as DuckDB gives it."""
+        """Return the rows as a polars frame; a map is a list of structs of `key` and `value`, as DuckDB gives it."""
         pl = _extra("polars", "polars")
         columns = {n: [_pairs(r[i]) for r in self.rows] for i, n in enumerate(self.columns)}
         return pl.DataFrame(columns, strict=False)
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas frame; lists and maps are Python's lists and dicts.
+        """Return the rows as a pandas frame; lists and maps are Python's lists and dicts.
 
         Its `attrs` hold the notes, when it was `drawn` and, as `uncertain`, for each column in which a margin of error
         is at least as large as the value, in which rows.
@@ -263,7 +263,7 @@ class Release:
         return f"{render_html(columns, rows)}<p>{below}</p>"
 
     def _below(self, shown: Sequence[Sequence[str | None]]) -> list[str]:
-        """The lines below the printed table."""
+        """Return the lines below the printed table."""
         marked = any(any(self.uncertain(name)[:SHOWN_ROWS]) for name in self.columns)
         stored = [AGAIN.format(drawn=self.drawn)] if self.stored and self.drawn is not None else []
         return [self._footer(shown), *([MARKED] if marked else []), *stored, *self.notes]
@@ -276,7 +276,7 @@ class Release:
         return f"± is a 95 % interval{sides}; {paid}"
 
     def _shown(self) -> tuple[list[str], list[list[str | None]]]:
-        """The columns and cells of the printed table, each uncertain number with its ±."""
+        """Return the columns and cells of the printed table, each uncertain number with its ±."""
         from discreet.table import measured
 
         shown = self._selected[:SHOWN_ROWS]
@@ -318,7 +318,7 @@ def _of_line(value: Answer) -> Callable[[_Line], Any]:
 
 
 def _end(plan: Query, place: int, *, upper: bool) -> Callable[[_Line], float | None]:
-    """An end of the interval of a column's expression, as a column."""
+    """Return an end of the interval of a column's expression, as a column."""
     from discreet.query.interval_ends import CONFIDENCE
 
     of_line = _interval_of_line(plan, plan.question.outer.columns[place][1], CONFIDENCE)
@@ -331,7 +331,7 @@ def _end(plan: Query, place: int, *, upper: bool) -> Callable[[_Line], float | N
 
 
 def _interval_of_line(plan: Query, expr: Node, level: Fraction) -> Callable[[_Line], Any]:
-    """The interval of a column, prepared once for each noise that lines have."""
+    """Return the interval of a column, prepared once for each noise that lines have."""
     from discreet.plan.nonnegative import honest, never_negative
 
     found: dict[tuple[Additive, ...], Any] = {}
@@ -350,7 +350,7 @@ def _interval_of_line(plan: Query, expr: Node, level: Fraction) -> Callable[[_Li
 
 
 def _everything(interval: Any) -> Any:
-    """An interval that holds everything, or several, in the shape of those that a cell has."""
+    """Return an interval that holds everything, or several, in the shape of those that a cell has."""
     match interval:
         case list():
             return [_everything(inner) for inner in interval]
@@ -364,7 +364,7 @@ def _everything(interval: Any) -> Any:
 
 
 def _raised(plan: Query, table: NoisyTable) -> list[_Line]:
-    """The rows with numbers that cannot be negative made so, and what they were."""
+    """Return the rows with numbers that cannot be negative made so, and what they were."""
     from discreet.plan.nonnegative import never_negative, raised
     from discreet.plan.quantile_tree.tree import NoisyTree
 
@@ -380,7 +380,9 @@ def _raised(plan: Query, table: NoisyTable) -> list[_Line]:
 
 
 def _lines(plan: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]]) -> list[_Line]:
-    """The rows of these finest cells, noisy ones or others; with grouping sets, those that are added up from them."""
+    """Return the rows of these finest cells, noisy ones or others; with grouping sets, those that are added up from
+    them.
+    """
     noises, sets = tuple(plan.allocation.noises), plan.question.outer.sets
     if sets is None:
         return [_Line(key, _cells(plan, table, finest, i), noises) for i, key in enumerate(table.keys)]
@@ -397,7 +399,7 @@ def _lines(plan: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]]) ->
 def _agreed(
     plan: Query, table: NoisyTable
 ) -> tuple[Sequence[tuple[int, ...]], Callable[[TotalRow], tuple[Additive, ...]]]:
-    """The finest cells, such that totals are their sums, and the noise of each total."""
+    """Return the finest cells, such that totals are their sums, and the noise of each total."""
     from discreet.plan.totals import summed_noises
 
     noises = plan.allocation.noises
@@ -416,7 +418,7 @@ def _agreed(
 
 
 def _cells(plan: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]], row: int) -> tuple[Any, ...]:
-    """The integers of a row and, after them, the noisy trees of its spreads."""
+    """Return the integers of a row and, after them, the noisy trees of its spreads."""
     if not table.spreads:
         return finest[row]
     from discreet.mechanisms.exponential_quantile import ExponentialQuantile
@@ -435,7 +437,7 @@ def _cells(plan: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]], ro
 
 
 def _ordering(term: OrderBy, value: Callable[[_Line], Any]) -> Callable[[_Line], Any]:
-    """A sort key for one term: NULLs where the term says, equal values in the order they had."""
+    """Return a sort key for one term: NULLs where the term says, equal values in the order they had."""
 
     def compare(one: _Line, other: _Line) -> int:
         a, b = value(one), value(other)
@@ -450,7 +452,7 @@ def _ordering(term: OrderBy, value: Callable[[_Line], Any]) -> Callable[[_Line],
 
 
 def _arrow(column: list[Any], pa: Any) -> Any:
-    """The column as Arrow takes it."""
+    """Return the column as Arrow takes it."""
     if not any(isinstance(v, dict) for v in column):
         return _storable(column)
     keys, counts = ([x for v in column for x in part(v)] for part in (dict.keys, dict.values))
@@ -460,7 +462,7 @@ def _arrow(column: list[Any], pa: Any) -> Any:
 
 
 def _storable(column: list[Any]) -> list[Any]:
-    """The column, as floats where a whole number needs more than Arrow's 64 bits, or stands beside one."""
+    """Return the column, as floats where a whole number needs more than Arrow's 64 bits, or stands beside one."""
     wide = any(isinstance(v, float) or (isinstance(v, int) and v >> 63 not in (0, -1)) for v in column)
     return [None if v is None else float(v) for v in column] if wide else column
 

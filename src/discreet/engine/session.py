@@ -103,7 +103,7 @@ class Session:
         return self._account.remaining
 
     def history(self) -> list[Entry]:
-        """The account's entries, oldest first: public facts only, and the own ones of an analyst kept apart."""
+        """Return the account's entries, oldest first: public facts only, and the own ones of an analyst kept apart."""
         return self._account.history()
 
     @property
@@ -122,7 +122,7 @@ class Session:
         )
 
     def perform(self, recipe: Recipe[S, R], *, fresh: bool = False, trusted_code: bool = False) -> R:
-        """Does what a recipe asks: charged to the ledger before the data is read, and answered from there again, free.
+        """Do what a recipe asks: charged to the ledger before the data is read, and answered from there again, free.
 
         Args:
             recipe: what is asked.
@@ -140,7 +140,7 @@ class Session:
         return self._desk.perform(recipe, fresh=fresh, ours=False)
 
     def open(self, recipe: Recipe[S, R], *, trusted_code: bool = False) -> OpenRun[S, R]:
-        """Opens a recipe whose run waits for inputs: charged whole now, and never answered from the ledger.
+        """Open a recipe whose run waits for inputs: charged whole now, and never answered from the ledger.
 
         Guarantee:
             Inputs may follow from everything that was released before, by this run and by others
@@ -305,7 +305,7 @@ class Session:
         return self._desk.perform(Questions(make), fresh=fresh)
 
     def _least(self, asked: AskedOfOne, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
-        """The plan of least ε that has the wanted errors."""
+        """Return the plan of least ε that has the wanted errors."""
         from discreet.engine.asked import one
         from discreet.plan.least import least
         from discreet.plan.plan import alone
@@ -328,7 +328,7 @@ class Session:
     def _asked(
         self, sql: str, delta: ForEach, noise: str | None, truncation: Real, bounds: str | None, dialect: str
     ) -> AskedOfOne:
-        """A question as it was asked, without its ε."""
+        """Return a question as it was asked, without its ε."""
         from discreet.engine.asked import AskedOfBoth, AskedOfOne
 
         chosen = bounds if self._units else bounds_asked(bounds) or self._bounds
@@ -337,7 +337,7 @@ class Session:
         return AskedOfOne(*given) if self._units is None else AskedOfBoth(*given, units=self._units)
 
     def close(self) -> None:
-        """Closes the runs that are open, the database and the ledger."""
+        """Close the runs that are open, the database and the ledger."""
         with ExitStack() as closing:
             for end in (self._ledger.close, self._desk.backend.close, *(run.close for run in self._opened)):
                 closing.callback(end)

@@ -234,7 +234,9 @@ MOST_VALUES = 10_000
 
 
 def found_facts(contents: Contents) -> dict[str, Fact]:
-    """What a public table says itself; a column of nothing but NULL, or of numbers beyond every range, says nothing."""
+    """Return what a public table says itself; a column of nothing but NULL, or of numbers beyond every range, says
+    nothing.
+    """
     facts: dict[str, Fact] = {
         n: Values(*values) for n, values in contents.values.items() if any(v is not None for v in values)
     }

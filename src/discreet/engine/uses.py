@@ -42,21 +42,21 @@ class PrivateReads:
         self._kept: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, find: Callable[[], T]) -> T:
-        """What was found before under this key; else it is found now."""
+        """Return what was found before under this key; else it is found now."""
         if key not in self._kept:
             self._kept[key] = find()
         found: T = self._kept[key]
         return found
 
     def columns(self, text: str, keyed: bool, width: int) -> list[NDArray[np.int64]]:
-        """The `width` columns of a statement of whole numbers."""
+        """Return the `width` columns of a statement of whole numbers."""
         if self._columns is not None:
             return self._columns(text, keyed)
         rows = self.read(text, keyed)
         return list(np.array(rows, np.int64).reshape(len(rows), width).T)
 
     def forget(self) -> None:
-        """Drops everything that was read, and reads no more."""
+        """Drop everything that was read, and read no more."""
         self._kept.clear()
         self.read, self._columns = _ended, None
 
@@ -81,12 +81,12 @@ class PlannedUse(ABC):
         return 1
 
     def read_ahead(self, exact: PrivateReads) -> None:
-        """Reads what its draws will need of people's rows, where it draws of these."""
+        """Read what its draws will need of people's rows, where it draws of these."""
         return
 
     @abstractmethod
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> Any:
-        """The noisy values of the exact ones; nothing else of these may leave, whatever they are.
+        """Return the noisy values of the exact ones; nothing else of these may leave, whatever they are.
 
         Args:
             exact: what is read. Private.
@@ -106,7 +106,7 @@ class Reserved(PlannedUse):
     uses: Callable[[Plan], Sequence[PlannedUse]]
 
     def open(self, plan: Plan | None) -> Sequence[PlannedUse]:
-        """The uses of the later stage's plan.
+        """Return the uses of the later stage's plan.
 
         Raises:
             InternalError: there is none, or it may not be run for what was set aside.

@@ -35,7 +35,7 @@ class Measures:
     """Of expressions without bounds, where those were chosen."""
 
     def column(self, measure: Measure, kind: Type) -> Measured:
-        """The noisy column of a measure; the same measure is measured once."""
+        """Return the noisy column of a measure; the same measure is measured once."""
         if measure not in self.found:
             if len(self.found) == MOST_MEASURES:
                 raise UnsupportedQuery(
@@ -55,7 +55,7 @@ def bind_answer(
     *,
     totals: bool = False,
 ) -> Expr:
-    """An expression over the answer: group keys, noisy columns and the output columns in `names`.
+    """Return an expression over the answer: group keys, noisy columns and the output columns in `names`.
 
     With `totals`, each row has beside its keys a 0 or 1 for each: whether the row adds up over that key.
     """

@@ -37,7 +37,7 @@ class Assumed:
 
     @classmethod
     def of(cls, plan: Decided, assuming: Mapping[str, Real] | None) -> Assumed:
-        """The guesses, as exact numbers.
+        """Return the guesses, as exact numbers.
 
         Raises:
             InvalidParameter: not a dict of numbers.
@@ -50,8 +50,8 @@ class Assumed:
         return cls(plan, {k: exact(f"assuming[{k!r}]", v) for k, v in (assuming or {}).items()})
 
     def error(self, column: str, confidence: Fraction) -> float:
-        """The half-width t such that the noise moves the column by at most t with probability `confidence`, if the
-        answer is as assumed.
+        """Return the half-width t such that the noise moves the column by at most t with probability `confidence`, if
+        the answer is as assumed.
 
         Raises:
             InvalidParameter: the error depends on a size that is not assumed.
@@ -76,7 +76,7 @@ class Assumed:
         return float(max(high - below, above - low))
 
     def value(self, column: str) -> Fraction:
-        """What a column is assumed to be, or what follows for it.
+        """Return what a column is assumed to be, or what follows for it.
 
         Raises:
             InvalidParameter: that is not assumed.
@@ -131,7 +131,7 @@ class Assumed:
         return min(others or counts)
 
     def _atom(self, column: str, term: Node) -> Fraction:
-        """The assumed value of a noisy term: an output column's own, or what follows from those of others."""
+        """Return the assumed value of a noisy term: an output column's own, or what follows from those of others."""
         outputs = dict(self.plan.question.outer.columns)
         for name, expr in outputs.items():
             if expr == term and name in self.sizes:
@@ -147,7 +147,7 @@ class Assumed:
         return constant + sum((c * self._measured(column, i) for i, c in coefficients.items()), Fraction(0))
 
     def _count(self, column: str, spread: Layered, cells: tuple[int, ...]) -> Fraction:
-        """The assumed number of rows under a condition."""
+        """Return the assumed number of rows under a condition."""
         alone = Combined(spread, Fraction(0), ((Fraction(1), cells),))
         for name, expr in self.plan.question.outer.columns:
             if expr.is_drawn and expr.counts() == alone and name in self.sizes:
@@ -155,7 +155,7 @@ class Assumed:
         self._missing(column, self.plan.column(column))
 
     def _measured(self, column: str, index: int) -> Fraction:
-        """The assumed value of one noisy integer."""
+        """Return the assumed value of one noisy integer."""
         for name, expr in self.plan.question.outer.columns:
             found = expr.affine()
             if name in self.sizes and found is not None and list(found[1]) == [index]:

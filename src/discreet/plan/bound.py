@@ -81,7 +81,7 @@ def bounding(question: Question) -> BoundedQuery:
 
 
 def bounded_sql(b: BoundedQuery) -> str:
-    """The question's SQL: one row per group with its keys (`g0`, …) and bounded sums (`m0`, …)."""
+    """Return the question's SQL: one row per group with its keys (`g0`, …) and bounded sums (`m0`, …)."""
     return _per_row(b) if b.table.unit.is_row else _per_unit(b)
 
 
@@ -186,7 +186,7 @@ def _first_of(tests: Sequence[str]) -> str:
 
 
 def _set_of(tests: Sequence[str]) -> str:
-    """The tests that hold, as the bits of a number."""
+    """Return the tests that hold, as the bits of a number."""
     return " + ".join(f"CASE WHEN {test} THEN {1 << i} ELSE 0 END" for i, test in enumerate(tests))
 
 
@@ -198,7 +198,7 @@ def _tabled(places: Sequence[int], stage: str) -> str:
 
 
 def _as(prefix: str, texts: Sequence[str]) -> str:
-    """The texts as columns, under numbered names."""
+    """Return the texts as columns, under numbered names."""
     return ", ".join(f"{text} AS {name}" for text, name in zip(texts, _names(prefix, len(texts)), strict=True))
 
 
@@ -239,7 +239,7 @@ def values_sql(b: BoundedQuery, values: Sequence[Expr]) -> str:
 
 
 def _placed(places: Sequence[str], stage: str) -> str:
-    """The stage that gives the places of a unit, once for each."""
+    """Return the stage that gives the places of a unit, once for each."""
     shown = ", ".join(f"{text} AS p{i}" for i, text in enumerate(places))
     return f'"unit places" AS (\n  SELECT {shown}\n  FROM "{stage}"\n)'
 
@@ -265,7 +265,7 @@ def needs_secret(of: BoundedQuery | Question) -> bool:
 
 
 def lattice_sql(v: LatticeValue) -> str:
-    """The value clamped and rounded: NULL, or an integer in [v.low, v.high], whatever the row holds."""
+    """Return the value clamped and rounded: NULL, or an integer in [v.low, v.high], whatever the row holds."""
     width = "INTEGER" if max(abs(v.low), abs(v.high)) < 1 << 31 else "BIGINT"
     if v.is_whole:
         text = finite(v.expr)
@@ -306,7 +306,7 @@ def _weighted(b: BoundedQuery) -> str:
 
 
 def _leaf_kind(leaves: int) -> str:
-    """The narrowest type that holds every leaf: of so few values the database keeps each in a place of its own."""
+    """Return the narrowest type that holds every leaf: so few values have a place each in the database."""
     assert leaves <= MOST_LEAVES
     return "UTINYINT" if leaves <= 1 << 8 else "USMALLINT"
 
@@ -332,20 +332,20 @@ of a unit have one row: then ranking the rows leaves little to tally, and costs 
 
 
 def _rank(b: BoundedQuery) -> str:
-    """The clause that keeps so many groups of each unit, in an order under the account's secret."""
+    """Return the clause that keeps so many groups of each unit, in an order under the account's secret."""
     if not needs_secret(b):
         return ""
     return f"\n  QUALIFY row_number() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}"
 
 
 def _kept(b: BoundedQuery, columns: Sequence[str]) -> str:
-    """The stage of the rows that lie in the groups that `_rank` would keep: rows of one group have one rank."""
+    """Return the stage of the rows that lie in the groups that `_rank` would keep: rows of one group have one rank."""
     rank = f"dense_rank() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}"
     return f',\n"unit kept" AS (\n  SELECT {", ".join(columns)} FROM "unit rows"\n  QUALIFY {rank}\n)'
 
 
 def _order(b: BoundedQuery) -> str:
-    """A total order of a unit's groups, which nobody without the secret can foresee."""
+    """Return a total order of a unit's groups, which nobody without the secret can foresee."""
     g = _names("g", len(b.keys.exprs))
     return ", ".join([f"hash(u, {', '.join(g)}, {SECRET})", *g])
 
@@ -392,13 +392,13 @@ class _Values:
         return [*_names("v", len(self.lattice)), *_names("x", len(self.presence))]
 
     def columns(self) -> list[str]:
-        """The columns as they are computed from a row."""
+        """Return the columns as they are computed from a row."""
         lattice = [f"{lattice_sql(v)} AS v{i}" for i, v in enumerate(self.lattice)]
         presence = [f"CASE WHEN {finite(e)} IS NOT NULL THEN 1 END AS x{i}" for i, e in enumerate(self.presence)]
         return lattice + presence
 
     def name(self, part: Part) -> str:
-        """The row-level column that a part tallies."""
+        """Return the row-level column that a part tallies."""
         _, value = part
         if isinstance(value, LatticeValue):
             return f"v{self.lattice.index(value)}"
@@ -408,8 +408,8 @@ class _Values:
 
 
 def _stages(b: BoundedQuery, *, kept: bool = False) -> tuple[str, str, Name]:
-    """The first two stages: the rows in question, and the tallies of each unit in each group; `kept`: of the rows only
-    those in the groups that the unit keeps.
+    """Return the first two stages: the rows in question, and the tallies of each unit in each group; `kept`: of the
+    rows only those in the groups that the unit keeps.
     """
     values = _Values(b.measures)
     g = _names("g", len(b.keys.exprs))
@@ -457,7 +457,7 @@ def _table(b: BoundedQuery) -> str:
 
 
 def _joins(b: BoundedQuery, keys: Sequence[str], how: str = "JOIN") -> str:
-    """The declared keys, looked up by the texts of the key expressions; a row without one is dropped by a JOIN."""
+    """Return the declared keys, looked up by the texts of key expressions; a row without one is dropped by a JOIN."""
     if b.keys.lists is None:
         return ""
     joins = ""
@@ -475,7 +475,7 @@ def _where(b: BoundedQuery) -> str:
 
 
 def _key_columns(b: BoundedQuery) -> list[str]:
-    """Declared keys by their place in the list, others by value."""
+    """Return declared keys by their place in the list, others by value."""
     if b.keys.lists is not None:
         return [f"k{i}.g AS g{i}" for i in range(len(b.keys.exprs))]
     return [f"{finite(e)} AS g{i}" for i, e in enumerate(b.keys.exprs)]
@@ -501,7 +501,7 @@ _SEPARATORS = (",", ";", "|", "\n", "\t", "\x1f")
 
 
 def key_table_sql(place: int, values: Sequence[Scalar], kind: Type | None) -> str:
-    """The stages that give the values of one key (`v`) with their places (`g`), followed by a comma."""
+    """Return the stages that give the values of one key (`v`) with their places (`g`), followed by a comma."""
     spelled = _spelled(values, kind) if len(values) > SHORT else None
     if spelled is None:
         rows = ", ".join(f"({constant(v, kind)}, {j})" for j, v in enumerate(values))
@@ -514,7 +514,7 @@ def key_table_sql(place: int, values: Sequence[Scalar], kind: Type | None) -> st
 
 
 def _spelled(values: Sequence[Scalar], kind: Type | None) -> str | None:
-    """The values as rows of a SELECT without FROM; None where they have no such spelling."""
+    """Return the values as rows of a SELECT without FROM; None where they have no such spelling."""
     if kind is Type.INT and _count_up(values):
         return f"unnest(range({values[0]}, {_after(values[-1])}))"
     words = [_word(v) for v in values]
@@ -545,7 +545,7 @@ _MOST = (1 << 63) - 1
 
 
 def _word(value: Scalar) -> str | None:
-    """A value as text that the database reads as just this value."""
+    """Return a value as text that the database reads as just this value."""
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, bool):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def claim_of(plan: Decided) -> PlanClaim:
-    """The claim of a question that is asked alone and at once.
+    """Return the claim of a question that is asked alone and at once.
 
     Raises:
         InternalError: the plan contradicts itself.
@@ -36,7 +36,7 @@ def claim_of_all(
     parts: Sequence[Drawing] = (),
     recipe: str = "",
 ) -> PlanClaim:
-    """The claim of measurements, and of private parts of a recipe, that are charged together.
+    """Return the claim of measurements, and of private parts of a recipe, that are charged together.
 
     Raises:
         InternalError: a plan contradicts itself.
@@ -51,8 +51,8 @@ def claim_of_all(
 
 
 def claim_in_stages(looks: Sequence[Look], second: Decided, events: Composed, guarantee: Approximate) -> PlanClaim:
-    """The claim of a question whose caps or bounds are chosen by looks at the data before it; to the question itself
-    goes what they leave of (ε, δ), which it need not use up.
+    """Return the claim of a question whose caps or bounds are chosen by looks at the data before it; to the question
+    itself goes what they leave of (ε, δ), which it need not use up.
 
     Raises:
         InternalError: the plan contradicts itself, or costs more than is left.
@@ -107,7 +107,7 @@ def measurement_of(plan: Decided) -> Measurement:
 
 
 def source_of(question: Question) -> PrivateRows:
-    """What the text may read: the question's one table, or the tables that its rows come from.
+    """Return what the text may read: the question's one table, or the tables that its rows come from.
 
     Raises:
         InternalError: what is known of the tables contradicts itself.
@@ -126,7 +126,7 @@ def source_of(question: Question) -> PrivateRows:
 
 
 def public_table(t: TableSchema) -> PublicTable:
-    """What the second derivation knows of a connected table."""
+    """Return what the second derivation knows of a connected table."""
     columns = {n: None if kind is None else kind.value for n, kind in t.columns.items()}
     key = None if t.reached is None else (t.reached.column, t.reached.table, t.reached.key)
     unit = None if t.public or key is not None else t.unit.column

@@ -293,7 +293,7 @@ def _check_delta(delta: Fraction, kind: Kind, select: bool) -> None:
 
 
 def root_above(x: Fraction) -> Fraction:
-    """A fraction at or just above the square root, with at most 2^-40 of relative error and a small denominator."""
+    """Return a fraction at or just above the square root, with relative error ≤ 2^-40 and a small denominator."""
     if x <= 0:
         raise InvalidParameter("a column that nobody can move needs no noise.")
     bits = 80 + x.denominator.bit_length()

@@ -48,7 +48,7 @@ def explain(plan: Decided, outlook: str = "") -> str:
 
 
 def citations(plan: Decided) -> list[str]:
-    """The works on which the plan's guarantee rests."""
+    """Return the works on which the plan's guarantee rests."""
     found = [
         "Dwork, McSherry, Nissim, Smith 2006, Calibrating noise to sensitivity, https://doi.org/10.1007/11681878_14"
     ]
@@ -82,7 +82,7 @@ def citations(plan: Decided) -> list[str]:
 
 
 def _noises(plan: Decided) -> tuple[Additive | ExponentialQuantile, ...]:
-    """The noise of columns and of spreads, and choices by rank."""
+    """Return the noise of columns and of spreads, and choices by rank."""
     return (*plan.allocation.noises, *plan.allocation.spreads)
 
 
@@ -165,7 +165,7 @@ def _spread(i: int, looked: TreeRead, s: Sensitivity, plan: Decided) -> list[str
 
 
 def _chosen(i: int, looked: TreeRead, q: ExponentialQuantile, plan: Decided) -> list[str]:
-    """A quantile whose leaf is chosen by rank."""
+    """Return a quantile whose leaf is chosen by rank."""
     spread, unit = looked.spread, plan.question.table.unit
     steps = spread.steps(is_row=unit.is_row)
     weight = "1 for its row" if unit.is_row else f"at most {unit.max_rows:,}, spread over its rows"
@@ -216,13 +216,13 @@ def _composition(plan: Decided) -> str:
 
 
 def _size(scale: Fraction, step: Fraction) -> str:
-    """A scale in grid steps, and in the column's own units where these differ."""
+    """Return a scale in grid steps, and in the column's own units where these differ."""
     steps = f"{float(scale):,.6g}"
     return steps if step == 1 else f"{steps} steps, {float(scale * step):,.6g} in the column's own units"
 
 
 def _reports(plan: Decided) -> list[str]:
-    """What the truncation reports count, and how exact it is."""
+    """Return what the truncation reports count, and how exact it is."""
     moved, noises = report_moves(plan.question.table.relation), plan.allocation.reports
     epsilon = sum((moved.l1 / z.scale for z in noises if isinstance(z, DiscreteLaplaceNoise)), Fraction(0))
     where = "counts" if len(plan.reports) == 1 else f"each of {len(plan.reports)} vectors of counts"
@@ -243,7 +243,7 @@ def report_errors(*plans: Decided) -> dict[str, str]:
 
 
 def report_lines(*plans: Decided) -> list[str]:
-    """The same in lines."""
+    """Return the same in lines."""
     return [f"truncation of {name}: ± {off} at 95 %" for name, off in report_errors(*plans).items()]
 
 

@@ -39,7 +39,9 @@ class WantedErrors:
     assuming: Mapping[str, Real] | None
 
     def worst(self, plan: Query) -> tuple[float, str]:
-        """The largest share of its target that a column's error takes, and which column; at most 1 when all are met."""
+        """Return the largest share of its target that a column's error takes, and which column; at most 1 when all are
+        met.
+        """
         assumed = Assumed.of(plan, self.assuming)
         self._check(plan, assumed)
         shares = []
@@ -63,7 +65,7 @@ class WantedErrors:
 
 
 def read_wanted(errors: object, confidence: Fraction, assuming: Mapping[str, Real] | None) -> WantedErrors:
-    """The wanted errors, checked as far as they can be without the question.
+    """Return the wanted errors, checked as far as they can be without the question.
 
     Raises:
         InvalidParameter: not a dict of positive numbers or shares.
@@ -79,7 +81,7 @@ def read_wanted(errors: object, confidence: Fraction, assuming: Mapping[str, Rea
 
 
 def least(make: Callable[[Fraction], Query], wanted: WantedErrors, cap: Fraction) -> Query:
-    """The plan of least ε that has the wanted errors: ε has three digits, rounded up, and is at most `cap`.
+    """Return the plan of least ε that has the wanted errors: ε has three digits, rounded up, and is at most `cap`.
 
     Raises:
         InvalidParameter: no ε up to `cap` gives these errors.
@@ -116,7 +118,7 @@ def _epsilon(index: int) -> Fraction:
 
 
 def _index(epsilon: Fraction) -> int:
-    """The first place whose ε is at least this one."""
+    """Return the first place whose ε is at least this one."""
     decade = 0
     while _epsilon((decade + 1) * _DECADE) <= epsilon:
         decade += 1
@@ -131,7 +133,7 @@ def _guess(epsilon: Fraction, share: float, top: int) -> int:
 
 
 def _amount(column: str, error: Real) -> tuple[Fraction, bool]:
-    """A wanted error, and whether it is a share of the column's value."""
+    """Return a wanted error, and whether it is a share of the column's value."""
     name = f"error[{column!r}]"
     text = error.strip() if isinstance(error, str) else ""
     if text.endswith("%"):
@@ -140,7 +142,7 @@ def _amount(column: str, error: Real) -> tuple[Fraction, bool]:
 
 
 def _target(column: str, error: Real, assumed: Assumed) -> float:
-    """The wanted error in the column's own units, rounded down."""
+    """Return the wanted error in the column's own units, rounded down."""
     amount, relative = _amount(column, error)
     if not relative:
         return below(amount)
@@ -162,7 +164,7 @@ _STEPS = 12  # of a bisection between neighbouring powers of two: finer than thr
 def with_fitting(
     refusal: BudgetExceeded, charge: Callable[[Fraction], Charge], affords: Callable[[Charge], bool], asked: Fraction
 ) -> BudgetExceeded:
-    """The refusal, with the largest ε in its hint that the account can pay, to three digits; it reads no data."""
+    """Return the refusal, with the largest ε in its hint that the account can pay, to three digits; reads no data."""
     found = most(lambda epsilon: _fits(charge, affords, epsilon), asked)
     if found is None:
         return refusal
@@ -171,7 +173,7 @@ def with_fitting(
 
 
 def most(fits: Callable[[Fraction], bool], below: Fraction) -> Fraction | None:
-    """The largest ε below a bound that fits, rounded down to three digits; None when not even the least does.
+    """Return the largest ε below a bound that fits, rounded down to three digits; None when not even the least does.
 
     What is returned fits; that nothing between it and the bound does is as true as that the cost grows with ε.
     """
@@ -196,7 +198,7 @@ def _fits(charge: Callable[[Fraction], Charge], affords: Callable[[Charge], bool
 
 
 def _three_digits(x: Fraction) -> Fraction:
-    """Rounded down."""
+    """Return it rounded down."""
     unit = Fraction(1)
     while x / unit < 100:
         unit /= 10

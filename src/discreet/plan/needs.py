@@ -53,7 +53,7 @@ class BudgetNeeds:
 
 
 def needs_of(measured: Decided, asked: Sequence[Decided], questions: int) -> BudgetNeeds:
-    """The most that a question would spend on each alone; on a partition, what all that read it would together."""
+    """Return the most that a question would spend on each alone; on a partition, what all that read it would."""
     each = [(p, Fraction(1, questions * _width(p))) for p in asked]
     read = [looked.spread for looked in measured.question.spreads]
 
@@ -76,7 +76,7 @@ def _width(plan: Decided) -> int:
 
 
 def noise_delta_of(asked: Sequence[Decided], delta: Fraction, kind: Kind) -> Fraction:
-    """What the noise of all questions would have of δ alone; the rest is for selections."""
+    """Return what the noise of all questions would have of δ alone; the rest is for selections."""
     selecting = sum(p.question.keys.count is None for p in asked)
     kept = Fraction(1, 2) if kind is Kind.GAUSSIAN else Fraction(0)
     return delta * (len(asked) - selecting + selecting * kept) / len(asked)
@@ -112,7 +112,9 @@ def least_scales(plans: Sequence[Decided], asked: Sequence[Sequence[Decided]]) -
 
 
 def _scale(plan: Decided, place: int) -> Fraction:
-    """The scale of a column or, after the columns, of a spread, of a question asked alone; before totals get a part."""
+    """Return the scale of a column or, after the columns, of a spread, of a question asked alone; before totals get a
+    part.
+    """
     noise = (*plan.allocation.of_columns, *plan.allocation.spreads)[place]
     assert isinstance(noise, DiscreteLaplaceNoise)
     return noise.scale

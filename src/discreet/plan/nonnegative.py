@@ -27,7 +27,7 @@ def never_negative(question: Question) -> tuple[bool, ...]:
 
 
 def honest(interval: Any, value: Any, low: float) -> Any:
-    """The interval of a noisy value that was moved: without what lies below `low`, and with the new value."""
+    """Return the interval of a noisy value that was moved: without what lies below `low`, and with the new value."""
     if not (isinstance(interval, tuple) and isinstance(value, int | float)) or value != value:
         return interval
     if not all(isinstance(end, int | float) for end in interval):
@@ -39,7 +39,7 @@ def honest(interval: Any, value: Any, low: float) -> Any:
 def raised(
     keys: Sequence[tuple[Scalar, ...]], cells: Sequence[Sequence[int]], sets: Sets | None, places: Sequence[bool]
 ) -> list[tuple[int, ...]]:
-    """The cells of the finest groups, non-negative where that is true of the exact ones.
+    """Return the cells of the finest groups, non-negative where that is true of the exact ones.
 
     Args:
         keys: those of the groups.
@@ -55,7 +55,7 @@ def raised(
 
 
 def nearest(values: Sequence[int], total: int) -> list[int]:
-    """The whole numbers from 0 on with this sum (≥ 0) that are nearest to the values: the least sum of squares.
+    """Return the whole numbers from 0 on with this sum (≥ 0) that are nearest to the values: the least sum of squares.
 
     The nearest real ones are max(xᵢ − τ, 0); of the whole ones beside them, those that lose most by being rounded down
     are rounded up.
@@ -79,7 +79,7 @@ def nearest(values: Sequence[int], total: int) -> list[int]:
 
 
 def _repaired(found: list[int]) -> list[int]:
-    """The same sum without what rounding very large numbers may have left below 0."""
+    """Return the same sum without what rounding very large numbers may have left below 0."""
     debt = -sum(x for x in found if x < 0)
     kept = [max(x, 0) for x in found]
     while debt:
@@ -97,7 +97,7 @@ def _with_totals(keys: Sequence[tuple[Scalar, ...]], column: Sequence[int], sets
 
 
 def _nested(sets: Sets) -> list[tuple[int, ...]]:
-    """Grouping sets each of which refines the one before it, from the widest on."""
+    """Return grouping sets each of which refines the one before it, from the widest on."""
     chain: list[tuple[int, ...]] = []
     for kept in sorted(set(sets), key=lambda s: (len(s), s)):
         if kept and (not chain or set(chain[-1]) < set(kept)):

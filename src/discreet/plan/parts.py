@@ -244,7 +244,7 @@ def _events(parts: Sequence[PersonPart]) -> Composed:
 
 
 def _with_noise(parts: Sequence[PersonPart], guarantee: Approximate) -> tuple[PersonPart, ...]:
-    """The parts, with noise for those without a law, so wide that all cost the guarantee."""
+    """Return the parts, with noise for those without a law, so wide that all cost the guarantee."""
     free = [part for part in parts if part.law is None]
     if not free:
         return tuple(parts)
@@ -269,7 +269,9 @@ def _with_noise(parts: Sequence[PersonPart], guarantee: Approximate) -> tuple[Pe
 
 
 def _noise(part: PersonPart, share: Fraction, width: Fraction, *, gaussian: bool) -> DrawLaw:
-    """The noise of a part for its share of the budget, of which `width` is one over the ε, or over the μ, of all."""
+    """Return the noise of a part for its share of the budget, of which `width` is one over the ε, or over the μ, of
+    all.
+    """
     moved = part.moves
     if not gaussian:
         return AddedNoise(DiscreteLaplaceNoise(width * moved.l1 * part.times / share))

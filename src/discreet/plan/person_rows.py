@@ -121,5 +121,5 @@ def person_rows(sql: str, tables: Sequence[TableSchema], *, rows: int = 1) -> Pe
 
 
 def _nearest(v: LatticeValue) -> int:
-    """The number within the bounds that is nearest to 0."""
+    """Return the number within the bounds that is nearest to 0."""
     return min(max(0, v.low), v.high)

@@ -258,7 +258,7 @@ class Plan:
         return self.notes_of(*self.outputs) if len(self.outputs) == 1 else ()
 
     def notes_of(self, name: str) -> tuple[str, ...]:
-        """The same of one of its answers, by name."""
+        """Return the same of one of its answers, by name."""
         query = self.outputs[name].query
         if self.flows is not None:
             return self.flows.notes(query)
@@ -267,7 +267,7 @@ class Plan:
     def error(
         self, column: str, confidence: Real = Fraction(19, 20), *, assuming: Mapping[str, Real] | None = None
     ) -> float:
-        """The half-width t such that the noise moves the column by at most t with probability `confidence`.
+        """Return the half-width t such that the noise moves the column by at most t with probability `confidence`.
 
         For counts, sums, what is affine in them and each count of a histogram it is known before the data. A mean's
         depends on how many rows it is over: give a public guess, `assuming={"rows": 10_000}` (the key is any name).
@@ -297,7 +297,7 @@ class Plan:
         return self.query
 
     def explain(self, name: str | None = None) -> str:
-        """The derivation in the textbook's terms, with the numbers of this question; of several, of that name."""
+        """Return the derivation in the textbook's terms, with the numbers of this question, or of the one named."""
         if not self.outputs:
             return "\n".join(["What a recipe draws of people's rows:", *part_reasons(self._claim_of_one)])
         output = next(iter(self.outputs.values())) if name is None else self.outputs[name]
@@ -313,7 +313,7 @@ class Plan:
         return f"{told}\n{compared(output.query, output.alone, len(self.outputs))}"
 
     def citations(self, name: str) -> list[str]:
-        """The works on which the guarantee of an answer rests."""
+        """Return the works on which the guarantee of an answer rests."""
         if self.flows is not None:
             return self.flows.citations(self)
         return citations(self.outputs[name].query)
@@ -335,6 +335,6 @@ class Plan:
 
 
 def alone(query: Query, population: str) -> Plan:
-    """The plan of one question that one population pays for."""
+    """Return the plan of one question that one population pays for."""
     a = query.allocation
     return Plan(query.identity, (query,), {"": PlanOutput(query)}, (Payer(population, a.events, a.guarantee),))

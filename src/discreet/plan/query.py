@@ -100,7 +100,7 @@ class Query:
         return text in (self.sql, *(own for _, own in self.spreads)) and needs_secret(self.question)
 
     def column(self, name: str) -> Node:
-        """An output column's expression, by its name.
+        """Return an output column's expression, by its name.
 
         Raises:
             UnknownColumn: no output column is called that.
@@ -154,7 +154,7 @@ class Query:
     def error(
         self, column: str, confidence: Real = Fraction(19, 20), *, assuming: Mapping[str, Real] | None = None
     ) -> float:
-        """The half-width t such that the noise moves the column by at most t with probability `confidence`.
+        """Return the half-width t such that the noise moves the column by at most t with probability `confidence`.
 
         For counts, sums, what is affine in them and each count of a histogram it is known before the data. A mean's
         depends on how many rows it is over: give a public guess, `assuming={"rows": 10_000}` (the key is any name).
@@ -189,7 +189,7 @@ class Query:
         return found
 
     def _known_error(self, expr: Node, level: Fraction) -> float | None:
-        """The error of a column that does not depend on the data, of a histogram that of each count; else None.
+        """Return the error of a column that does not depend on the data, of a histogram that of each count; else None.
 
         Infinite where nothing is known of it.
         """
@@ -263,7 +263,7 @@ def _allocated(
     *,
     composes: bool = False,
 ) -> Allocation:
-    """The noise of columns and of spreads, one of whose levels a unit moves so far each, and of so many reports."""
+    """Return the noise of columns and of spreads, one of whose levels a unit moves so far each, and of reports."""
     table, selects = question.table, question.keys.count is None
     return allocate(
         sensitivities,
@@ -299,7 +299,7 @@ def statements(question: Question, b: BoundedQuery) -> tuple[str, tuple[tuple[in
 
 
 def confidence_level(confidence: Real) -> Fraction:
-    """A confidence strictly between 0 and 1."""
+    """Return a confidence strictly between 0 and 1."""
     level = exact("confidence", confidence)
     if not 0 < level < 1:
         raise InvalidParameter(
@@ -309,7 +309,7 @@ def confidence_level(confidence: Real) -> Fraction:
 
 
 def kind_of(noise: str | None) -> Kind:
-    """The kind of noise that a question asks for; Laplace unless said."""
+    """Return the kind of noise that a question asks for; Laplace unless said."""
     if noise is None:
         return Kind.LAPLACE
     try:

@@ -64,7 +64,7 @@ class Outer:
         return [*(e for _, e in self.columns), *having, *(o.by for o in self.order)]
 
     def with_columns(self, change: Callable[[Measured], Node]) -> Outer:
-        """The same clauses with each noisy column in them replaced."""
+        """Return the same clauses with each noisy column in them replaced."""
         return replace(
             self,
             columns=tuple((n, e.with_columns(change)) for n, e in self.columns),
@@ -95,7 +95,7 @@ class Question:
         object.__setattr__(self, "spreads", looked_at(self.outer.expressions))
 
     def identity(self, terms: PlanTerms, allocation: Allocation | None = None) -> str:
-        """The question's identity: equal measurements with equal parameters, equal text (decision 0001).
+        """Return the question's identity: equal measurements with equal parameters, equal text (decision 0001).
 
         An allocation says which totals are measured as well, and which quantiles are chosen by rank.
         """
@@ -140,7 +140,7 @@ def looked_at(exprs: Iterable[Node]) -> tuple[TreeRead, ...]:
 
 
 def read_question(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None = None) -> Question:
-    """The question that a text asks of one of the tables; `ranges` are of values without bounds, where chosen.
+    """Return the question that a text asks of one of the tables; `ranges` are of values without bounds, where chosen.
 
     Raises:
         PlanError: see `discreet.errors`; nothing has been read or charged.
@@ -215,7 +215,7 @@ def _bound(
 
 
 def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets | None:
-    """The grouping sets as places among the keys, where all that is measured adds up over groups."""
+    """Return the grouping sets as places among the keys, where all that is measured adds up over groups."""
     if select.sets is None:
         return None
     found = []
@@ -237,7 +237,7 @@ def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets 
 
 
 def _canonical(measures: Sequence[Measure], outer: Outer) -> tuple[tuple[Measure, ...], Outer]:
-    """The measures in an order that does not follow the spelling, and what is made of them in that order."""
+    """Return the measures in an order that does not follow the spelling, and what is made of them in that order."""
     ordered = tuple(sorted(measures, key=lambda m: json.dumps(m.identity, sort_keys=True)))
     place = {i: ordered.index(m) for i, m in enumerate(measures)}
     return ordered, outer.with_columns(lambda m: replace(m, index=place[m.index]))
@@ -283,7 +283,7 @@ def _sortable(expr: Expr) -> Node:
 def _check_ends(
     ends: Sequence[tuple[int, bool]], columns: Sequence[tuple[str, Expr]], order: Sequence[Ordering]
 ) -> None:
-    """An end of an interval is that of a number, and rows are not put in order by it."""
+    """Check that the end of an interval is that of a number, and that rows are not put in order by it."""
     for place, _ in ends:
         kind = columns[place][1].type
         by = any(o.by == exp.Literal.number(place + 1) for o in order)

@@ -87,14 +87,14 @@ class Reported:
         return _ratio(s + up + 1, r - down - 1)
 
     def to_json(self) -> dict[str, Any]:
-        """The shares as JSON."""
+        """Return the shares as JSON."""
         shares = {p.value: {"share": s.share, "interval": [s.low, s.high]} for p, s in self.shares.items()}
         bounds = self.report.bounds or None
         return {"of": self.report.name, "bounds": bounds, "counted": self.what, "shares": shares}
 
     def _share(self, part: Part) -> Share:
-        """The share s/(s + r) of s that have the part among these and r others, whose noises are independent: it grows
-        with s and falls with r, so that limits of both give its own.
+        """Return the share s/(s + r) of s that have the part among these and r others, whose noises are independent: it
+        grows with s and falls with r, so that limits of both give its own.
         """
         s, r, up, down = self._apart(part)
         return Share(_ratio(s, r), _ratio(s - up, r + down), _ratio(s + up, r - down))
@@ -116,7 +116,7 @@ def _ratio(s: int, r: int) -> float:
 
 
 def reported(plan: Decided, counts: Sequence[int]) -> tuple[Reported, ...]:
-    """The reports of a release, whose noisy counts stand side by side."""
+    """Return the reports of a release, whose noisy counts stand side by side."""
     found, at = [], 0
     for report, noise in zip(plan.reports, plan.allocation.reports, strict=True):
         found.append(Reported(report, noise, tuple(counts[at : at + report.places])))
@@ -129,7 +129,7 @@ Row: TypeAlias = "tuple[tuple[Any, ...], tuple[Additive, ...], Any]"
 
 
 def report_notes(plan: Decided, found: Sequence[Reported], rows: Callable[[str], Sequence[Row]]) -> list[str]:
-    """What the reports say, in sentences, and what of truncation bias follows for each column, in its `rows`."""
+    """Return what the reports say, in sentences, and what of truncation bias follows for each column, in its `rows`."""
     if not found:
         return []
     notes = [bias(plan, found, n, e, rows(n)) for n, e in plan.question.outer.columns if not plan.is_end(n)]
@@ -137,7 +137,7 @@ def report_notes(plan: Decided, found: Sequence[Reported], rows: Callable[[str],
 
 
 def _said(plan: Decided, r: Reported) -> str:
-    """A report in a sentence."""
+    """Return a report in a sentence."""
     unit, report, is_row = plan.question.table.unit, r.report, r.report.is_row
     if report.of is None:
         what = {
@@ -223,7 +223,7 @@ _PROPORTIONAL = (Total, RowCount, KnownCount, UnitCount, KnownUnits)
 
 
 def _margin(interval: Any) -> float:
-    """The margin of error; infinite where there is none."""
+    """Return the margin of error; infinite where there is none."""
     known = isinstance(interval, tuple) and all(isinstance(end, int | float) for end in interval)
     return (interval[1] - interval[0]) / 2 if known else math.inf
 

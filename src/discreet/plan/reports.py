@@ -73,7 +73,7 @@ class Report:
         return len(self.parts) + 1 if self.is_row else 1 << len(self.parts)
 
     def counted(self, parts: Sequence[Part]) -> tuple[int, ...]:
-        """The places of the units of which any of these parts is so."""
+        """Return the places of the units of which any of these parts is so."""
         chosen = {i for i, p in enumerate(self.parts) if p in parts}
         if self.is_row:
             return tuple(i + 1 for i in sorted(chosen))
@@ -86,7 +86,8 @@ def report_moves(relation: Relation) -> Sensitivity:
 
 
 def reports_of(question: Question) -> tuple[Report, ...]:
-    """The reports of a question: on the caps where a unit has many rows, then on keys and values, each of these once.
+    """Return the reports of a question: on the caps where a unit has many rows, then on keys and values, each of these
+    once.
 
     Raises:
         UnsupportedQuery: nothing can be cut off of it.
@@ -107,7 +108,7 @@ def reports_of(question: Question) -> tuple[Report, ...]:
 
 
 def _named_apart(found: Sequence[Report]) -> Iterator[Report]:
-    """The reports, with a number behind names that others have as well."""
+    """Yield the reports, with a number behind names that others have as well."""
     names = [r.name for r in found]
     for i, r in enumerate(found):
         number = f" ({names[:i].count(r.name) + 1})" if names.count(r.name) > 1 else ""
@@ -115,7 +116,9 @@ def _named_apart(found: Sequence[Report]) -> Iterator[Report]:
 
 
 def report_sql(b: BoundedQuery, reports: Sequence[Report]) -> tuple[str, ...]:
-    """The statements of the reports, in their order: each gives one row of counts, those of a report side by side."""
+    """Return the statements of the reports, in their order: each gives one row of counts, those of a report side by
+    side.
+    """
     caps = [r for r in reports if r.of is None]
     columns = [r for r in reports if r.of is not None]
     texts = [totals_sql(b, caps[0].tests, caps[0].places)] if caps else []
@@ -183,7 +186,7 @@ def _unknown(expr: Expr) -> Expr:
 
 
 def _listed(spread: Spread) -> Expr | None:
-    """The value whose places in a list are a spread's leaves; None where every value has a leaf."""
+    """Return the value whose places in a list are a spread's leaves; None where every value has a leaf."""
     parts = spread.value.expr.children
     if spread.listed is None or not parts or not (told := parts[0].args_of("=")):
         return None  # among others bins, which hold all values

@@ -40,7 +40,7 @@ class TotalRow:
 def totals(
     keys: Sequence[tuple[Scalar, ...]], cells: Sequence[tuple[int, ...]], sets: Sets, *, width: int, columns: int
 ) -> list[TotalRow]:
-    """The rows of all grouping sets, set by set, each in the order in which its first group comes.
+    """Return the rows of all grouping sets, set by set, each in the order in which its first group comes.
 
     Args:
         keys: those of the finest groups.
@@ -64,5 +64,5 @@ def totals(
 
 
 def summed_noises(noises: Sequence[Additive], parts: int) -> tuple[Additive, ...]:
-    """The noise of each column in a row that adds up so many groups."""
+    """Return the noise of each column in a row that adds up so many groups."""
     return tuple(noises) if parts < 2 else tuple(SummedNoise(z, parts) for z in noises)

@@ -41,7 +41,7 @@ _LEAVES = frozenset({exp.Boolean, exp.Identifier, exp.Literal, exp.Null})
 
 
 def word(node: exp.Expr) -> str:
-    """An aggregate in the user's words."""
+    """Return an aggregate in the user's words."""
     if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         return word(node.this)
     if isinstance(node, exp.Anonymous):
@@ -71,7 +71,7 @@ _SPELLED = frozenset[str]().union(*_SPELLINGS.values())
 
 
 def keep_words(tree: exp.Expr, tokens: Sequence[Token]) -> None:
-    """Notes on such aggregates of a text, of which the tokens are given, how they are written in it, for messages."""
+    """Note on such aggregates of a text, of which the tokens are given, how they are written in it, for messages."""
     calls = [t.text.upper() for t, after in pairwise(tokens) if after.token_type is TokenType.L_PAREN]
     if _SPELLED.isdisjoint(calls):
         return

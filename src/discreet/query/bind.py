@@ -23,7 +23,7 @@ DEEPEST = 60
 
 
 def bind_row(node: exp.Expr, scope: Scope) -> Expr:
-    """An expression over the cells of a row.
+    """Return an expression over the cells of a row.
 
     Raises:
         UnknownColumn, UnsupportedQuery: see `discreet.errors`.
@@ -42,7 +42,7 @@ def bind_row(node: exp.Expr, scope: Scope) -> Expr:
 
 
 def as_condition(expr: Expr, clause: str) -> Expr:
-    """The expression, if it is true or false."""
+    """Return the expression, if it is true or false."""
     if expr.type not in (Type.BOOL, None):
         raise UnsupportedQuery(
             f"{clause} needs a condition, not {expr.type.word}.", hint=f"write {clause} x > 0, for instance"
@@ -51,7 +51,7 @@ def as_condition(expr: Expr, clause: str) -> Expr:
 
 
 def call(name: str, args: Sequence[Expr]) -> Expr:
-    """A function applied to arguments, with the casts that its signature asks for."""
+    """Return a function applied to arguments, with the casts that its signature asks for."""
     if name == "nullif" and len({a.type for a in args}) == 2:  # the value is the first's, whatever it is compared with
         return call("case", [call("=", args), Literal(None, None), args[0]])
     args = _beside(name, args)
@@ -103,7 +103,7 @@ def _check_constants(name: str, args: Sequence[Expr]) -> None:
 
 
 def coerce(expr: Expr, wanted: Type) -> Expr:
-    """The expression read as another type; a constant is converted now, so that a bad one is an error."""
+    """Return the expression read as another type; a constant is converted now, so that a bad one is an error."""
     if expr.type is wanted:
         return expr
     if isinstance(expr, Literal):
@@ -112,7 +112,7 @@ def coerce(expr: Expr, wanted: Type) -> Expr:
 
 
 def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: int) -> Expr:
-    """A tree whose leaves, and whatever else `leaf` knows, are read by `leaf`."""
+    """Return a tree whose leaves, and whatever else `leaf` knows, are read by `leaf`."""
     if depth > DEEPEST:
         raise UnsupportedQuery(f"An expression nests more than {DEEPEST} levels.", hint="write it flatter")
     if isinstance(node, exp.Paren):
@@ -178,7 +178,7 @@ class TableScope:
 
 
 def declared(column: Column, fact: Fact | None) -> Expr:
-    """A column read as what its declaration says, where the stored type says less."""
+    """Return a column read as what its declaration says, where the stored type says less."""
     if fact is None:
         return column
     match fact, fact.type, column.type:
@@ -217,7 +217,7 @@ _LONGEST = 400  # digits; more are no number that a double holds
 
 
 def _negative(node: exp.Expr) -> Literal | None:
-    """A negative whole number, read at once: 2^63 alone would not be one."""
+    """Return a negative whole number, read at once: 2^63 alone would not be one."""
     match node:
         case exp.Neg(this=exp.Literal(is_string=False, name=digits)) if digits.isdigit():
             return _number(-int(digits)) if len(digits) < _LONGEST else None

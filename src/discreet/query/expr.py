@@ -116,24 +116,24 @@ class Call(Expr):
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The node and all below it."""
+    """Yield the node and all below it."""
     yield expr
     for e in expr.children:
         yield from walk(e)
 
 
 def columns_of(expr: Expr) -> list[str]:
-    """The names of the columns that the tree reads, each once, in order."""
+    """Return the names of the columns that the tree reads, each once, in order."""
     return list(dict.fromkeys(c.name for c in cells_of(expr)))
 
 
 def cells_of(expr: Expr) -> Iterator[Column]:
-    """The columns that the tree reads, wherever they stand."""
+    """Return the columns that the tree reads, wherever they stand."""
     return (e for e in walk(expr) if isinstance(e, Column))
 
 
 def uncast(expr: Expr) -> Expr:
-    """What an expression is but for the types that it is read as."""
+    """Return what an expression is but for the types that it is read as."""
     while inner := expr.args_of(*_CASTS):
         (expr,) = inner
     return expr

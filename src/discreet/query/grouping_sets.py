@@ -19,7 +19,7 @@ MOST_SETS = 64
 
 
 def grouping_sets(elements: Sequence[exp.Expr]) -> tuple[Nodes, ...] | None:
-    """The sets of key expressions that GROUP BY names, in order; None for a plain GROUP BY.
+    """Return the sets of key expressions that GROUP BY names, in order; None for a plain GROUP BY.
 
     Raises:
         UnsupportedQuery: more than `MOST_SETS`.
@@ -37,7 +37,7 @@ def grouping_sets(elements: Sequence[exp.Expr]) -> tuple[Nodes, ...] | None:
 
 
 def _expanded(element: exp.Expr) -> list[Nodes]:
-    """The sets of one element of GROUP BY."""
+    """Return the sets of one element of GROUP BY."""
     match element:
         case exp.Rollup():
             parts = [_listed(e) for e in element.expressions]
@@ -58,7 +58,7 @@ def _expanded(element: exp.Expr) -> list[Nodes]:
 
 
 def _listed(e: exp.Expr) -> Nodes:
-    """A key, or several in brackets."""
+    """Return a key, or several in brackets."""
     if isinstance(e, exp.Tuple):
         return tuple(e.expressions)
     return (e.this,) if isinstance(e, exp.Paren) else (e,)

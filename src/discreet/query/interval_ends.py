@@ -18,7 +18,7 @@ CONFIDENCE = Fraction(19, 20)
 
 
 def interval_end(node: exp.Expr) -> tuple[str, bool] | None:
-    """The output column whose interval's end a node gives, and whether the upper one; None for any other node.
+    """Return the output column whose interval's end a node gives, and whether the upper one; None for any other node.
 
     Raises:
         UnsupportedQuery: such a function inside another expression, or of what is no output's name.
@@ -33,7 +33,7 @@ def interval_end(node: exp.Expr) -> tuple[str, bool] | None:
 
 
 def end_of(name: str, items: Sequence[tuple[str | None, exp.Expr]]) -> exp.Expr:
-    """The expression of the output column of that name.
+    """Return the expression of the output column of that name.
 
     Raises:
         UnknownColumn: there is none.

@@ -39,7 +39,7 @@ class Keys:
 
 
 def find_keys(exprs: Sequence[Expr], facts: Mapping[str, Fact]) -> Keys:
-    """The keys of a GROUP BY; public when every column in it has a declared list of values.
+    """Return the keys of a GROUP BY; public when every column in it has a declared list of values.
 
     An expression over declared columns has as keys its values over all combinations of theirs, computed
     here without data.
@@ -57,7 +57,7 @@ def find_keys(exprs: Sequence[Expr], facts: Mapping[str, Fact]) -> Keys:
 
 
 def sort_key(key: Sequence[Scalar]) -> list[tuple[int, float, str]]:
-    """An order of keys that depends on nothing but their values: NULL last."""
+    """Return an order of keys that depends on nothing but their values: NULL last."""
     return [_rank(v) for v in key]
 
 
@@ -70,8 +70,8 @@ def _rank(value: Scalar) -> tuple[int, float, str]:
 
 
 def domain(expr: Expr, facts: Mapping[str, Fact], most: int) -> tuple[Scalar, ...] | None:
-    """The values of an expression over all combinations of its columns' declared ones; None when any is undeclared, or
-    there are more than `most` combinations.
+    """Return the values of an expression over all combinations of its columns' declared ones; None when any is
+    undeclared, or there are more than `most` combinations.
     """
     lists = _declared_lists(expr, facts)
     if inexact_in(expr) is not None:
@@ -98,7 +98,7 @@ def _values(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:
 
 
 def inexact_in(expr: Expr) -> str | None:
-    """A function in the tree whose value here may differ from the database's in the last bit."""
+    """Return a function in the tree whose value here may differ from the database's in the last bit."""
     return next((e.name for e in walk(expr) if isinstance(e, Call) and FUNCTIONS[e.name].inexact), None)
 
 

@@ -68,7 +68,7 @@ class Inner:
 
 
 def parse_select(sql: str) -> Select:
-    """The one SELECT of a question.
+    """Return the one SELECT of a question.
 
     Raises:
         UnsupportedQuery: not one SELECT, or one with a construct that is not answered.
@@ -94,7 +94,7 @@ def parse_select(sql: str) -> Select:
 
 
 def inner_parts(tree: exp.Select) -> Inner:
-    """The clauses of a subquery.
+    """Return the clauses of a subquery.
 
     Raises:
         UnsupportedQuery: a clause that is not answered inside.
@@ -142,7 +142,7 @@ def group_nodes(items: Sequence[tuple[str | None, exp.Expr]], group: Sequence[ex
 
 
 def default_name(node: exp.Expr, place: int) -> str:
-    """What an output column is called when it was given no name."""
+    """Return what an output column is called when it was given no name."""
     if isinstance(node, exp.Column):
         return node.name
     text = node.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE).lower()
@@ -225,7 +225,7 @@ def _statement(sql: object) -> exp.Select:
 
 
 def _one_select(sql: str) -> list[Token]:
-    """The tokens, of one SELECT by its first words; anything else, and more than one statement, is refused."""
+    """Return the tokens, of one SELECT by its first words; anything else, and more than one statement, is refused."""
     try:
         tokens = _DUCKDB.tokenize(sql)
     except (SqlglotError, RecursionError, IndexError):
@@ -264,7 +264,7 @@ def _place(error: Exception) -> str:
 
 
 def _table(tree: exp.Select) -> tuple[str | None, str]:
-    """The one table that a question without joins and subqueries reads."""
+    """Return the one table that a question without joins and subqueries reads."""
     source = tree.args.get("from_")
     if source is None:
         raise UnsupportedQuery("The question names no table.", hint="add FROM and the table's name")
@@ -316,7 +316,7 @@ def _group(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
 
 
 def _sets(tree: exp.Select) -> tuple[Nodes, ...] | None:
-    """The grouping sets of ROLLUP, CUBE and GROUPING SETS; None where there are none."""
+    """Return the grouping sets of ROLLUP, CUBE and GROUPING SETS; None where there are none."""
     group = tree.args.get("group")
     sets = None if group is None else grouping_sets(group.expressions)
     return None if sets is None or len(sets) == 1 else sets
@@ -352,7 +352,7 @@ def _number(tree: exp.Select, clause: str, word: str) -> int | None:
 
 
 def whole_number(node: object, digits: int = 18) -> int | None:
-    """A whole number from 0 on that is written out in so many digits at most; None for anything else."""
+    """Return a whole number from 0 on that is written out in so many digits at most; None for anything else."""
     match node:
         case exp.Literal(is_string=False, name=name) if name.isdigit() and len(name) <= digits:
             return int(name)

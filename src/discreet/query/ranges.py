@@ -59,7 +59,7 @@ def range_of_fact(fact: Fact | None) -> Interval:
 
 
 def _hull(args: Sequence[Expr], facts: Mapping[str, Fact]) -> Interval:
-    """What holds whichever of them is taken; NULL is no number, so it widens nothing."""
+    """Return what holds whichever of them is taken; NULL is no number, so it widens nothing."""
     ranges = [range_of(a, facts) for a in args if not _is_null(a)]
     return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else (0, 0)
 
@@ -86,12 +86,12 @@ def _never_null(expr: Expr) -> bool:
 
 
 def _is_null(expr: Expr) -> bool:
-    """The constant NULL, read as a number or not."""
+    """Return the constant NULL, read as a number or not."""
     return isinstance(expr, Literal) and expr.value is None
 
 
 def _written_moment(name: str, text: str) -> Interval:
-    """A date or time that is written in the question; NULL when it is none."""
+    """Return a date or time that is written in the question; NULL when it is none."""
     try:
         moment = FUNCTIONS[name].value(text)
     except (ValueError, ArithmeticError):

@@ -20,28 +20,30 @@ LONGEST = 50_000
 
 
 def in_rows(name: str) -> str:
-    """A column of the rows in question."""
+    """Return a column of the rows in question."""
     return f"s.{quoted(name)}"
 
 
 def finite(expr: Expr, place: Place = in_rows) -> str:
-    """The expression with NaN, infinity, and dates beyond the years 1 to 9999 read as NULL; `place` writes a column."""
+    """Return the expression with NaN, infinity, and dates beyond the years 1 to 9999 read as NULL; `place` writes a
+    column.
+    """
     text, fragile = _write(expr, place)
     return _guard(text, expr.type) if fragile else text
 
 
 def raw(expr: Expr) -> str:
-    """The expression, in which NaN and infinity may remain: for a caller that guards them itself."""
+    """Return the expression, in which NaN and infinity may remain: for a caller that guards them itself."""
     return _write(expr, in_rows)[0]
 
 
 def quoted(name: str) -> str:
-    """A name as an SQL identifier."""
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def constant(value: Scalar, kind: Type | None) -> str:
-    """A constant as SQL of just this type."""
+    """Return a constant as SQL of just this type."""
     if value is None:
         return "NULL" if kind is None else f"CAST(NULL AS {kind.value})"
     if isinstance(value, bool):
@@ -56,7 +58,7 @@ def constant(value: Scalar, kind: Type | None) -> str:
 
 
 def _write(expr: Expr, place: Place) -> tuple[str, bool]:
-    """The text, and whether it may be NaN or infinite."""
+    """Return the text, and whether it may be NaN or infinite."""
     match expr:
         case Column(name, kind):
             return place(name), kind in _GUARDS
@@ -83,7 +85,7 @@ def _write(expr: Expr, place: Place) -> tuple[str, bool]:
 
 
 def _parts(expr: Expr) -> Iterator[Expr]:
-    """The texts that are joined, in order."""
+    """Yield the texts that are joined, in order."""
     match expr:
         case Call("||", args):
             for a in args:

@@ -24,7 +24,7 @@ class Scope(Protocol):
         """Who is protected, with caps."""
 
     def column(self, node: exp.Column) -> Expr:
-        """The column that a name stands for, read as what its declaration says.
+        """Return the column that a name stands for, read as what its declaration says.
 
         Raises:
             UnknownColumn, UnsupportedQuery: no such column, or one that cannot be asked about.
@@ -34,16 +34,16 @@ class Scope(Protocol):
         """Whether an expression is the unit's id as it stands."""
 
     def unit_key(self, expr: Expr) -> str | None:
-        """The column by which all rows with one value of an expression belong to one unit: its id, or a declared key of
-        its rows; None where they need not.
+        """Return the column by which all rows with one value of an expression belong to one unit: its id, or a declared
+        key of its rows; None where they need not.
         """
 
     def other(self, node: exp.Expr) -> Expr | None:
-        """What a node stands for that only this scope knows, such as a subquery; None for any other."""
+        """Return what a node stands for that only this scope knows, such as a subquery; None for any other."""
 
 
 def as_stored(expr: Expr) -> Expr:
-    """What an expression is but for being read as text, which tells any two values apart."""
+    """Return what an expression is but for being read as text, which tells any two values apart."""
     while inner := expr.args_of("as varchar"):
         (expr,) = inner
     return expr

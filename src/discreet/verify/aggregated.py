@@ -18,7 +18,7 @@ from discreet.verify.shapes import holds_only, of_one_row, reject
 
 
 def aggregate(e: exp.Expr, columns: Columns) -> Kind:
-    """The kind of an aggregate over rows with these columns, one of those that follow from the rows as a set."""
+    """Return the kind of an aggregate over rows with these columns, one of those that follow from the rows as a set."""
     match e:
         case exp.Count():
             return _count(e)
@@ -34,7 +34,8 @@ def aggregate(e: exp.Expr, columns: Columns) -> Kind:
 
 
 def window(e: exp.Window, columns: Mapping[str, Kind]) -> tuple[Kind, str | None]:
-    """The kind of a window over rows with just these columns, called r; and its order if it tells equal rows apart.
+    """Return the kind of a window over rows with just these columns, called r; and its order if it tells equal rows
+    apart.
 
     The caller sees to it that it stays within a unit.
     """

@@ -60,7 +60,7 @@ def derive_reports(sql: str, source: PrivateRows) -> tuple[int, ...]:
 
 
 def _counted_place(e: exp.Expr) -> tuple[str, int]:
-    """The p and the k of CAST(count(*) FILTER (WHERE p = k) AS text)."""
+    """Return the p and the k of CAST(count(*) FILTER (WHERE p = k) AS text)."""
     counted = text_of(e)
     if type(counted) is not exp.Filter or not holds_only(counted, {"this", "expression"}):
         reject("the report of truncation")
@@ -140,7 +140,7 @@ def check_price(spent: Fraction, epsilon: Fraction, *, replace: bool) -> None:
 
 
 def _places(ctes: Mapping[str, exp.Expr], stage: str, names: frozenset[str]) -> list[str]:
-    """The columns of `"unit places"`, each of them a function of one row of the stage that it reads."""
+    """Return the columns of `"unit places"`, each of them a function of one row of the stage that it reads."""
     select = stage_of(ctes, "unit places")
     reads_stage(select, stage, {"expressions", "from_"})
     places = outputs(select)
@@ -201,7 +201,7 @@ def _one_at_a_time(tree: exp.Select, places: list[str], each: int) -> None:
 
 
 def _counts(tree: exp.Select, places: list[str]) -> None:
-    """The last SELECT gives the places as they are, and count(*)."""
+    """Check that the last SELECT gives the places as they are, and count(*)."""
     reads_stage(tree, "unit places", {"expressions", "from_", "group", "with_"})
     counted = outputs(tree, places)
     if [(n, e.sql(dialect="duckdb")) for n, e in counted.items()] != [("m0", "CAST(COUNT(*) AS TEXT)")]:
@@ -209,7 +209,9 @@ def _counts(tree: exp.Select, places: list[str]) -> None:
 
 
 def _unit_totals(ctes: Mapping[str, exp.Expr], source: PrivateRows) -> frozenset[str]:
-    """The columns of the stage `"unit totals"`, which has one row for each unit: counts, sums and maxima over it."""
+    """Return the columns of the stage `"unit totals"`, which has one row for each unit: counts, sums and maxima over
+    it.
+    """
     keys = [e.alias_or_name for e in stage_of(ctes, "unit groups").expressions if type(e) is exp.Column][1:]
     stages = unit_stages(ctes, keys, source)
     totals = stage_of(ctes, "unit totals")

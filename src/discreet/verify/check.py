@@ -88,7 +88,7 @@ def without_parts(claim: PlanClaim) -> Cost:
 
 
 def derived(claim: PlanClaim) -> tuple[Found, ...]:
-    """What the statements of each measurement say of a unit, read from their texts.
+    """Return what the statements of each measurement say of a unit, read from their texts.
 
     Raises:
         InternalError: a text that is not known to be bounded, or does not fit what is claimed of it.
@@ -247,7 +247,7 @@ def _check_layers(m: Measurement, facts: Found) -> None:
 
 
 def _fixed(m: Measurement, groups: int, *, replace: bool) -> tuple[Fraction, Fraction]:
-    """The (ε, δ) of the reports and of the selection of groups."""
+    """Return the (ε, δ) of the reports and of the selection of groups."""
     epsilon, delta = Fraction(0), Fraction(0)
     for report in m.reports:
         if not isinstance(report, DiscreteLaplaceNoise):
@@ -261,7 +261,7 @@ def _fixed(m: Measurement, groups: int, *, replace: bool) -> tuple[Fraction, Fra
 
 
 def _levelled(m: Measurement, facts: Found, *, replace: bool) -> tuple[Fraction, Fraction]:
-    """The ε or μ² of columns whose totals are measured as well."""
+    """Return the ε or μ² of columns whose totals are measured as well."""
     spans = facts.spans
     if m.lists is None or m.distinct or m.threshold is not None or any(len(v.noises) != len(spans) for v in m.levels):
         reject("what totals are measured")
@@ -285,8 +285,8 @@ def _levelled(m: Measurement, facts: Found, *, replace: bool) -> tuple[Fraction,
 
 
 def _totalled(m: Measurement, facts: Found) -> list[tuple[Moves, Additive]]:
-    """What the unit that moves k of the finest groups by `far` each surely does to the other levels: k·far in sum, in k
-    of a level's totals or in all of them. Divergences are convex, and at the least where these move alike.
+    """Return what the unit that moves k of the finest groups by `far` each surely does to the other levels: k·far in
+    sum, in k of a level's totals or in all of them. Divergences are convex, and at the least where these move alike.
     """
     found = []
     for level in m.levels:

@@ -86,7 +86,7 @@ class Derived:
 
 
 def derive(sql: str, source: PrivateRows) -> Derived:
-    """What the text alone says of one unit's reach.
+    """Return what the text alone says of one unit's reach.
 
     Raises:
         InternalError: a shape that is not known to be bounded.
@@ -153,8 +153,8 @@ def rows_and_tallies(sql: str, source: PrivateRows, stage: str) -> Weighted:
 def unit_rows(
     ctes: Mapping[str, exp.Expr], source: PrivateRows, *, outer: bool = False
 ) -> tuple[exp.Select, dict[str, exp.Expr], Mapping[str, str]]:
-    """The stage `"unit rows"`, its columns, and the lists of keys that it joins: each column follows from one private
-    row, and where a unit has a column, `u` is it. With `outer`, rows that are in no list may be kept.
+    """Return the stage `"unit rows"`, its columns, and the lists of keys that it joins: each column follows from one
+    private row, and where a unit has a column, `u` is it. With `outer`, rows that are in no list may be kept.
 
     Raises:
         InternalError: a shape that is not known to be one.
@@ -172,7 +172,7 @@ def unit_rows(
 
 
 def whose(source: PrivateRows, id_: exp.Expr) -> None:
-    """The expression is the declared unit's column as it stands, or NULL."""
+    """Check that the expression is the declared unit's column as it stands, or NULL."""
     value = id_
     if type(id_) is exp.Case and id_.this is None and not id_.args.get("default") and len(id_.args["ifs"]) == 1:
         value = id_.args["ifs"][0].args["true"]
@@ -206,7 +206,7 @@ _NESTED = "rows of several tables"
 
 
 def parsed(sql: str, source: PrivateRows) -> tuple[exp.Select, dict[str, exp.Expr], PrivateRows]:
-    """The last SELECT, the stages before it by name, and what they may read, which is read once.
+    """Return the last SELECT, the stages before it by name, and what they may read, which is read once.
 
     Rows that are an owned relation are read as a table of their columns, whose unit is `u`.
 
@@ -230,7 +230,7 @@ def parsed(sql: str, source: PrivateRows) -> tuple[exp.Select, dict[str, exp.Exp
 
 
 def _without_nested(ctes: dict[str, exp.Expr], source: PrivateRows) -> PrivateRows:
-    """Takes nested SELECTs that give owned rows out of the tree, with what may be read in their place."""
+    """Take nested SELECTs that give owned rows out of the tree, with what may be read in their place."""
     rows = ctes.get("unit rows")
     if not isinstance(rows, exp.Select) or type(read_from(rows)) is not exp.Subquery:
         return source
@@ -245,7 +245,7 @@ def _without_nested(ctes: dict[str, exp.Expr], source: PrivateRows) -> PrivateRo
 
 
 def _read_once(tables: Sequence[exp.Table], stages: Collection[str]) -> None:
-    """The private rows are named once in the whole text, and everything else that is read is a stage of it."""
+    """Check that the private rows are named once in the whole text, and all else that is read is a stage of it."""
     private = [t for t in tables if t.args.get("db")]
     if len(private) != 1 or any(t.name not in stages for t in tables if not t.args.get("db")):
         reject("what is read")
@@ -294,8 +294,8 @@ def _by_unit(
 
 
 def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRows, *, outer: bool = False) -> Stages:
-    """What the stages `"unit rows"` and `"unit groups"` give: tallies of the rows of each unit in each group; `outer`
-    as in `unit_rows`.
+    """Return what the stages `"unit rows"` and `"unit groups"` give: tallies of the rows of each unit in each group;
+    `outer` as in `unit_rows`.
 
     Raises:
         InternalError: a shape that is not known to be one.
@@ -329,7 +329,7 @@ def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRo
 
 
 def _kept(kept: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[dict[str, exp.Expr], int]:
-    """The columns of the rows in a unit's first k groups, which are passed on as they are, and k.
+    """Return the columns of the rows in a unit's first k groups, which are passed on as they are, and k.
 
     The test is dense_rank() OVER (PARTITION BY u ORDER BY hash(u, keys, $secret), every key) <= k: rows that differ in
     a key differ in rank, and the ranks of a unit are 1, 2, … without gaps, so at most k of its groups have one <= k.
@@ -408,7 +408,7 @@ def _by_row(
 
 
 def _row_span(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
-    """What one row adds to a sum over rows."""
+    """Return what one row adds to a sum over rows."""
     if counts_rows(total):
         return 0, 1
     if type(total) is exp.Count and type(total.this) is exp.Column:
@@ -435,7 +435,7 @@ def _summed(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
 
 
 def _of_column(total: exp.Expr, row: dict[str, exp.Expr]) -> exp.Expr:
-    """What the one column is of which this is an aggregate, and nothing else."""
+    """Return what the one column is of which this is an aggregate, and nothing else."""
     column = total.this
     if not holds_only(total, {"this", "big_int"}) or not is_column(column, "", column.name):
         reject("a column that is not a sum over rows")
@@ -445,14 +445,14 @@ def _of_column(total: exp.Expr, row: dict[str, exp.Expr]) -> exp.Expr:
 
 
 def _bare(e: exp.Expr) -> exp.Expr:
-    """An aggregate without its cast to a wide integer and without the 0 for an empty group."""
+    """Return an aggregate without its cast to a wide integer and without the 0 for an empty group."""
     if type(e) is exp.Cast and e.to.this is _KIND.INT128 and holds_only(e, {"this", "to"}):
         e = e.this
     return without_null(e) or e
 
 
 def stage_of(ctes: Mapping[str, exp.Expr], name: str) -> exp.Select:
-    """A stage by its name."""
+    """Return a stage by its name."""
     stage = ctes.get(name)
     if not isinstance(stage, exp.Select):
         reject("the stages of the query")
@@ -473,7 +473,7 @@ def _span(e: exp.Expr, counts: frozenset[str]) -> tuple[int, int]:
 
 
 def keys_and_sums(tree: exp.Select) -> tuple[list[str], list[exp.Expr]]:
-    """The group keys and, after them, the sums of the outermost SELECT; a sum is CAST(coalesce(…, 0) AS text)."""
+    """Return the group keys and, after them, sums of the outermost SELECT; a sum is CAST(coalesce(…, 0) AS text)."""
     keys: list[str] = []
     sums: list[exp.Expr] = []
     for e in tree.expressions:
@@ -493,7 +493,7 @@ def keys_and_sums(tree: exp.Select) -> tuple[list[str], list[exp.Expr]]:
 
 
 def without_null(e: exp.Expr | None) -> exp.Expr | None:
-    """The x of coalesce(x, 0), which is all that the expression is; None of any other."""
+    """Return the x of coalesce(x, 0), which is all that the expression is; None of any other."""
     if type(e) is not exp.Coalesce or not holds_only(e, {"this", "expressions"}):
         return None
     if len(e.expressions) != 1 or not is_written(e.expressions[0], 0):
@@ -503,7 +503,7 @@ def without_null(e: exp.Expr | None) -> exp.Expr | None:
 
 
 def ranked(bounded: exp.Select, keys: list[str], function: type[exp.Expr] = exp.RowNumber) -> int | None:
-    """The k of QUALIFY row_number() OVER (PARTITION BY u ORDER BY …, every key) <= k; None when nothing ranks."""
+    """Return the k of QUALIFY row_number() OVER (PARTITION BY u ORDER BY …, every key) <= k; None if nothing ranks."""
     qualify = bounded.args.get("qualify")
     if qualify is None:
         return None

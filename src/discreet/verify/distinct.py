@@ -30,8 +30,8 @@ from discreet.verify.shapes import (
 
 
 def derive_distinct(sql: str, source: PrivateRows) -> Derived:
-    """What the text says: a unit enters at most `groups` groups, and brings to each at most as many values as its
-    one span is wide.
+    """Return what the text says: a unit enters at most `groups` groups, and brings to each at most as many values as
+    its one span is wide.
 
     Raises:
         InternalError: a shape that is not known to be bounded.
@@ -82,7 +82,7 @@ def _of_units(sql: str, source: PrivateRows) -> Derived:
 
 
 def _judged(sql: str, tree: exp.Select, keys: list[str], most: int, groups: int | None, source: PrivateRows) -> Derived:
-    """What `derive` says of the same rows, when each unit adds the number of its values, `most` of them at most."""
+    """Return what `derive` says of the same rows, when each unit adds the number of its values, at most `most`."""
     # nothing that a user wrote stands behind the last of these words
     rows, _, _ = sql.rpartition(',\n"unit values" AS (')
     each, shown = ", ".join(["u", *keys]), "".join(f"{k}, " for k in keys)
@@ -123,7 +123,7 @@ def _rank(
     *,
     nulls_last: bool,
 ) -> int:
-    """The n of function() OVER (PARTITION BY by ORDER BY [ties IS NULL,] hash(hashed, $secret), ties) <= n.
+    """Return the n of function() OVER (PARTITION BY by ORDER BY [ties IS NULL,] hash(hashed, $secret), ties) <= n.
 
     `row_number` and `dense_rank` give 1, 2, … to different rows and to different groups, whatever the hash.
     """
@@ -152,7 +152,7 @@ def _rank(
 
 
 def _counts_once(shown: dict[str, exp.Expr]) -> None:
-    """The one column is CAST(count(DISTINCT d) AS text)."""
+    """Check that the one column is CAST(count(DISTINCT d) AS text)."""
     counted = text_of(shown["m0"]) if list(shown) == ["m0"] else None
     if type(counted) is not exp.Count or not holds_only(counted, {"this", "big_int"}):
         reject("how many values are counted")

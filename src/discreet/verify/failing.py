@@ -20,7 +20,7 @@ Tables = Mapping[str, Mapping[str, Kind]]
 
 
 def failure(sql: str, tables: Tables) -> str | None:
-    """What could fail on some row of some table; None where nothing can.
+    """Return what could fail on some row of some table; None where nothing can.
 
     Guarantee:
         Of a text in which nothing was found, every function, cast and comparison outside of TRY has a value on every
@@ -49,7 +49,7 @@ Stages = Mapping[str, Columns]
 
 
 def _relation(query: exp.Expr, tables: Tables, stages: Stages) -> Columns:
-    """The columns that a query gives."""
+    """Return the columns that a query gives."""
     if isinstance(query, exp.Subquery):
         return _relation(query.this, tables, stages)
     if isinstance(query, exp.Union):
@@ -94,7 +94,7 @@ def _select(query: exp.Expr, tables: Tables, stages: Stages) -> Columns:
 
 
 def _source(node: exp.Expr, tables: Tables, stages: Stages) -> Columns:
-    """The columns of what FROM or a join names."""
+    """Return the columns of what FROM or a join names."""
     if isinstance(node, exp.Subquery):
         return _relation(node.this, tables, stages)
     if isinstance(node, exp.Values):
@@ -166,7 +166,7 @@ class _Reader(TotalityChecker):
         raise MayFail("a sum that may overflow")
 
     def _listed(self, e: exp.Expr) -> Value:
-        """A list of constants: a range, or a text that is split."""
+        """Return a list of constants: a range, or a text that is split."""
         if isinstance(e, exp.GenerateSeries):
             return one_of(self.all([e.args["start"], e.args["end"]]))
         if isinstance(e, exp.Split):

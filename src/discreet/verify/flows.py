@@ -109,7 +109,7 @@ def check_flows(claim: FlowClaim) -> None:
 
 
 def derived_flows(claim: FlowClaim) -> Edges:
-    """What the statement gives; the flows of a claim are of its numbers.
+    """Return what the statement gives; the flows of a claim are of its numbers.
 
     Raises:
         InternalError: a text that is not known to give such numbers, or does not fit what is claimed of it.
@@ -147,13 +147,13 @@ def side_moves(claim: FlowClaim, place: int) -> tuple[Moves, ...]:
 
 
 def span_of_side(column: FlowColumn, place: int) -> tuple[int, int]:
-    """What a unit of a population adds to a group of the column, at least and at most."""
+    """Return what a unit of a population adds to a group of the column, at least and at most."""
     down = sum(pipe.caps[place] for pipe in column.pipes if pipe.sign < 0)
     return -down, sum(pipe.caps[place] for pipe in column.pipes if pipe.sign > 0)
 
 
 def priced_side(claim: FlowClaim, place: int) -> PricedPart:
-    """What the noise is for, for one of the two populations.
+    """Return what the noise is for, for one of the two populations.
 
     Raises:
         InternalError: a unit moves a column further than is claimed.
@@ -165,7 +165,7 @@ def priced_side(claim: FlowClaim, place: int) -> PricedPart:
 
 
 def derive_edges(sql: str, table: str, columns: frozenset[str], units: tuple[str, str], keys: int) -> Edges:
-    """What each row of the statement has.
+    """Return what each row of the statement has.
 
     Raises:
         InternalError: a shape of which it is not known that each number is of one group and one pair of units.
@@ -215,7 +215,7 @@ def _without_nobody(tree: exp.Select) -> None:
 
 
 def _capped(number: exp.Expr, row: dict[str, exp.Expr]) -> int:
-    """The c of least(T, c), a constant below 2^31, where T counts rows or adds up whole numbers from 0 on."""
+    """Return the c of least(T, c), a constant below 2^31, where T counts rows or adds up whole numbers from 0 on."""
     if type(number) is not exp.Least or len(number.expressions) != 1:
         reject("a number that is not capped")
     most = whole_constant(number.expressions[0])
@@ -245,7 +245,7 @@ def _capped(number: exp.Expr, row: dict[str, exp.Expr]) -> int:
 
 
 def _least_of_narrow(e: exp.Expr) -> list[int]:
-    """The least numbers of the types below INTEGER that the expression may be of: they have no negative."""
+    """Return the least numbers of the types below INTEGER that the expression may be of: they have no negative."""
     casts = list(e.find_all(exp.Cast))
     return [least for kind, least in _NARROW.items() if any(c.to.is_type(kind) for c in casts)]
 

@@ -46,7 +46,7 @@ def is_a_number(kind: Kind) -> bool:
 
 
 def kind_of(e: exp.Expr, columns: Columns) -> Kind:
-    """The kind of an expression over columns of known kinds; what it does not know is None."""
+    """Return the kind of an expression over columns of known kinds; what it does not know is None."""
     match e:
         case exp.Column():
             return columns(e)
@@ -81,7 +81,7 @@ def kind_of(e: exp.Expr, columns: Columns) -> Kind:
 
 
 def together(kinds: Collection[Kind]) -> Kind:
-    """The kind of a value that is any one of these."""
+    """Return the kind of a value that is any one of these."""
     known = set(kinds) - {NULL}
     if len(known) <= 1:
         return known.pop() if known else NULL

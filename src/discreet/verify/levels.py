@@ -25,7 +25,7 @@ class Tier:
 
 
 def tier_of(sizes: Sequence[int], kept: Sequence[int], noise: Fraction) -> Tier | None:
-    """The level that keeps these keys; None where they are no keys of the question, each once."""
+    """Return the level that keeps these keys; None where they are no keys of the question, each once."""
     if len(set(kept)) != len(kept) or not all(0 <= i < len(sizes) for i in kept):
         return None
     cells = math.prod(sizes[i] for i in kept)
@@ -33,7 +33,7 @@ def tier_of(sizes: Sequence[int], kept: Sequence[int], noise: Fraction) -> Tier 
 
 
 def laplace_cost(tiers: Sequence[Tier], span: tuple[int, int], k: int, *, replace: bool) -> Fraction:
-    """The ε of Laplace noise on all tiers: the most that Σ ‖move of a tier‖₁ / scale can be."""
+    """Return the ε of Laplace noise on all tiers: the most that Σ ‖move of a tier‖₁ / scale can be."""
     low, high = max(-span[0], 0), max(span[1], 0)
     apart = sum((Fraction(_furthest(t, low, high, k, replace=replace)) / t.noise for t in tiers), Fraction(0))
     if not replace:
@@ -51,7 +51,7 @@ def laplace_cost(tiers: Sequence[Tier], span: tuple[int, int], k: int, *, replac
 
 
 def gaussian_cost(tiers: Sequence[Tier], span: tuple[int, int], k: int, *, replace: bool) -> Fraction:
-    """The μ² of Gaussian noise on all tiers, each at its worst."""
+    """Return the μ² of Gaussian noise on all tiers, each at its worst."""
     low, high = max(-span[0], 0), max(span[1], 0)
     return sum((Fraction(_furthest_squared(t, low, high, k, replace=replace)) / t.noise for t in tiers), Fraction(0))
 
@@ -87,7 +87,7 @@ def _furthest_squared(tier: Tier, low: int, high: int, k: int, *, replace: bool)
 
 
 def _places(tier: Tier, ones: int, others: int, rest: int) -> Iterator[list[tuple[int, int]]]:
-    """The totals that are not full on both sides: full ones of a side, met by a rest of the other or by nothing."""
+    """Yield the totals that are not full on both sides: full ones of a side, met by a rest of the other or nothing."""
     before, after = [tier.parts] * ones, [tier.parts] * others
     if not rest:
         yield [*((a, 0) for a in before), *((0, b) for b in after)]

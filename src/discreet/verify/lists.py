@@ -26,7 +26,7 @@ from discreet.verify.shapes import (
 
 
 def key_lists(ctes: Mapping[str, exp.Expr]) -> dict[str, int]:
-    """The lists of declared keys, with their lengths: constants, each with its place, no value twice."""
+    """Return the lists of declared keys, with their lengths: constants, each with its place, no value twice."""
     sizes = {}
     for name, select in ctes.items():
         if not name.startswith("key "):
@@ -98,7 +98,7 @@ _SCALARS = (_KIND.BIGINT, _KIND.DOUBLE, _KIND.DATE, _KIND.TIMESTAMPNTZ)
 
 
 def _unnested(e: exp.Expr) -> exp.Expr:
-    """The x of unnest(x)."""
+    """Return the x of unnest(x)."""
     if type(e) is not exp.Explode or not holds_only(e, {"this"}):
         reject("the list of keys")
     inner: exp.Expr = e.this
@@ -142,7 +142,7 @@ def joined(select: exp.Select, ctes: Mapping[str, exp.Expr], reads: str, *, oute
 
 
 def lengths(sizes: Mapping[str, int], keys: Sequence[str]) -> tuple[int, ...] | None:
-    """The length of each key's list, in order; None when one comes from none."""
+    """Return the length of each key's list, in order; None when one comes from none."""
     return tuple(sizes[k] for k in keys) if all(k in sizes for k in keys) else None
 
 
@@ -191,7 +191,7 @@ def finds_one(sql: str, columns: Mapping[str, Kind]) -> bool:
 
 
 def _listed(stages: Mapping[str, exp.Expr], name: str) -> set[Kind] | None:
-    """The types of the values in a list; None where one is not known."""
+    """Return the types of the values in a list; None where one is not known."""
     values = stages[name].args["from_"].this
     if type(values) is exp.Values:
         kinds = {_family(kind_of(row.expressions[0], _nothing)) for row in values.expressions} - {NULL}
@@ -204,7 +204,7 @@ def _listed(stages: Mapping[str, exp.Expr], name: str) -> set[Kind] | None:
 
 
 def _family(kind: Kind) -> Kind:
-    """A type, in which all that are compared without a loss are one."""
+    """Return a type, in which all that are compared without a loss are one."""
     return "DOUBLE" if is_real(kind) else "BIGINT" if kind == "HUGEINT" else kind
 
 

@@ -31,13 +31,13 @@ class Moves:
 
 
 def norms(said: Sensitivity) -> tuple[int, int, int, int]:
-    """The four norms of a sensitivity, in the order of `Moves.norms`."""
+    """Return the four norms of a sensitivity, in the order of `Moves.norms`."""
     return said.l0, said.linf, said.l1, said.l2_squared
 
 
 def column_moves(span: tuple[int, int], k: int, groups: int | None, *, replace: bool) -> Moves:
-    """The worst change of a unit that adds to at most k groups a number of the span, by trying every number of shared
-    groups; `groups` is how many there are, None when that is private.
+    """Return the worst change of a unit that adds to at most k groups a number of the span, by trying every number of
+    shared groups; `groups` is how many there are, None when that is private.
     """
     low, high = min(span[0], 0), max(span[1], 0)
     far, width = max(-low, high), high - low
@@ -54,6 +54,6 @@ def column_moves(span: tuple[int, int], k: int, groups: int | None, *, replace: 
 
 
 def tree_moves(found: DerivedSpread, groups: int, *, replace: bool) -> Moves:
-    """The worst change of a level of a spread."""
+    """Return the worst change of a level of a spread."""
     l1, l2_squared, many, far = found.moves(groups, replace=replace)
     return Moves(l1, l2_squared, many, far, far)

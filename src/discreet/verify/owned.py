@@ -90,7 +90,7 @@ class OwnedSelect:
 
 
 def owned(nested: exp.Expr, tables: Mapping[str, PublicTable]) -> OwnedSelect:
-    """The owned relation that the query `(…) s` in FROM gives.
+    """Return the owned relation that the query `(…) s` in FROM gives.
 
     Guarantee:
         For every unit v, the rows with u = v of what is returned are a function of the rows that v owns and of the
@@ -112,7 +112,7 @@ _Whose: TypeAlias = tuple[tuple[str, str], ...]
 
 
 def _relation(query: exp.Expr, tables: _Tables) -> OwnedSelect:
-    """What a query of one of the known shapes gives; what it reads and its clauses say which shape it has to be."""
+    """Return what a query of one of the known shapes gives; what it reads and its clauses say which shape it is."""
     if type(query) is exp.Union:
         return _union(query, tables)
     if type(query) is not exp.Select:
@@ -304,7 +304,7 @@ def _branch(side: exp.Expr, alias: str, tables: _Tables) -> tuple[OwnedSelect, l
 
 
 def _table(query: exp.Select, tables: _Tables) -> tuple[PublicTable, OwnedSelect]:
-    """The connected table that FROM names as t, and its rows."""
+    """Return the connected table that FROM names as t, and its rows."""
     source = read_from(query)
     if type(source.this) is not exp.Identifier or not holds_only(source, {"this", "db", "alias"}):
         reject("what is read")
@@ -317,7 +317,7 @@ def _table(query: exp.Select, tables: _Tables) -> tuple[PublicTable, OwnedSelect
 
 
 def _query(node: exp.Expr, alias: str) -> exp.Select:
-    """The query in (…) alias."""
+    """Return the query in (…) alias."""
     if type(node) is not exp.Subquery or not holds_only(node, {"this", "alias"}) or alias_of(node) != alias:
         reject("what is read")
     query: exp.Select = node.this  # or a union, which every reader of it looks for
@@ -332,7 +332,7 @@ def _outputs(query: exp.Select, sources: _Sources, whose: _Whose, unit: Kind) ->
 
 
 def _after_unit(query: exp.Select, whose: _Whose) -> dict[str, exp.Expr]:
-    """The outputs beside `u`, which comes first where the relation is owned."""
+    """Return the outputs beside `u`, which comes first where the relation is owned."""
     named = outputs(query)
     if whose:
         unit = named.pop("u", None)
@@ -359,7 +359,7 @@ def _is_same_unit(term: exp.Expr) -> bool:
 
 
 def _passes(e: exp.Expr, alias: str, name: str) -> bool:
-    """A column as it stands, with the one alias there is or without."""
+    """Return a column as it stands, with the one alias there is or without."""
     return is_column(e, alias, name) or is_column(e, "", name)
 
 

@@ -133,7 +133,7 @@ def _check_price(part: PartClaim, relation: Relation) -> None:
 
 
 def _inner(law: DrawLaw) -> object:
-    """The mechanism that a law draws."""
+    """Return the mechanism that a law draws."""
     match law:
         case AddedNoise():
             return law.noise

@@ -69,7 +69,7 @@ _WORD = 1 << 62
 
 
 def _most(tree: exp.Select, names: list[str]) -> int:
-    """The n of QUALIFY row_number() OVER (PARTITION BY u ORDER BY hash(u, columns, $secret), columns) <= n.
+    """Return the n of QUALIFY row_number() OVER (PARTITION BY u ORDER BY hash(u, columns, $secret), columns) <= n.
 
     Rows that do not differ in the order do not differ at all, so that which of them is kept changes nothing: what is
     kept of a person follows from that person's rows.

@@ -34,7 +34,7 @@ are no longer than any type holds."""
 
 
 def ambiguity(sql: str) -> str | None:
-    """What two readers of a statement could take for different things; None when it is nothing.
+    """Return what two readers of a statement could take for different things; None when it is nothing.
 
     Guarantee:
         Of a text in which nothing was found, every word is one word to both readers, each stage stands before those

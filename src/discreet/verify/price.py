@@ -149,7 +149,9 @@ def check_charge(claim: PlanClaim) -> None:
 
 
 def wholes(cost: Cost) -> list[Composed]:
-    """The events that dominate the whole of a run that stays open: its (ε, δ), and its μ² where each draw has one."""
+    """Return the events that dominate the whole of a run that stays open: its (ε, δ), and its μ² where each draw has
+    one.
+    """
     found: list[Event] = [ApproximateEvent(cost.epsilon, cost.delta)]
     if all(event.mu_squared is not None and event.failure == 0 for event, _ in cost.events):
         found.append(GaussianEvent(_sums(cost)[1]))
@@ -157,7 +159,7 @@ def wholes(cost: Cost) -> list[Composed]:
 
 
 def _sums(cost: Cost) -> tuple[Fraction, Fraction, Fraction]:
-    """The sums of ε, μ² and failures of some events."""
+    """Return the sums of ε, μ² and failures of some events."""
     told = told_mu = told_delta = Fraction(0)
     for event, n in cost.events:
         told += n * (event.pure or 0)
@@ -191,7 +193,7 @@ def check_divergence(parts: Sequence[PricedPart], cost: Cost) -> None:
 
 
 def _float(x: Fraction) -> float:
-    """The nearest float; infinite beyond them."""
+    """Return the nearest float; infinite beyond them."""
     try:
         return float(x)
     except OverflowError:
@@ -253,7 +255,7 @@ def _laplace_fits(columns: list[tuple[Moves, Fraction]], epsilon: Fraction, delt
 
 
 def _losses(far: int, scale: float, step: float) -> NDArray[np.float64]:
-    """The law of the privacy loss of one discrete Laplace number that moves by `far`, on multiples of `step`."""
+    """Return the law of the privacy loss of one discrete Laplace number that moves by `far`, on multiples of `step`."""
     p = math.exp(-1 / scale)
     last = round(far / scale / step)
     at = np.arange(-last, last + 1)

@@ -59,8 +59,8 @@ def span_of(e: exp.Expr, counts: frozenset[str]) -> Span:
 
 
 def never_fails(nodes: Iterable[exp.Expr]) -> None:
-    """A cast to whole numbers fails on what its type does not hold, so outside TRY its argument must be bounded: else
-    one person's row would decide whether the question fails.
+    """Check that no cast fails: one to whole numbers does on what its type does not hold, so that outside TRY one
+    person's row would decide whether the question fails if its argument were not bounded.
 
     Raises:
         InternalError: a cast whose argument is not known to be bounded.
@@ -114,7 +114,7 @@ def _extreme(e: exp.Expr, counts: frozenset[str]) -> Span:
 
 
 def _cast(e: exp.Expr, inner: Span) -> Span:
-    """A cast to whole numbers rounds, and fails on what its type does not hold, so a span beyond the type is not
+    """Return a cast to whole numbers rounds, and fails on what its type does not hold, so a span beyond the type is not
     known; one to DOUBLE keeps what a double holds, and decimals up to the last digits; others are not known.
     """
     to = e.args["to"]
@@ -135,14 +135,14 @@ def _cast(e: exp.Expr, inner: Span) -> Span:
 
 
 def _double(x: Number, towards: float) -> float:
-    """An end as a double; of a decimal, whose digits the database divides by a power of ten, with room for that."""
+    """Return an end as a double; of a decimal, whose digits the database divides by a power of ten, with room."""
     if not isinstance(x, Fraction):
         return float(x)
     return math.nextafter(math.nextafter(float(x), towards), towards)
 
 
 def _nearest(x: Number, towards: Callable[[Fraction], int], sign: int) -> Number:
-    """An end after rounding to the nearest whole number, halves either way."""
+    """Return an end after rounding to the nearest whole number, halves either way."""
     return x if math.isinf(x) else towards(Fraction(x) + Fraction(sign, 2))
 
 
@@ -151,7 +151,7 @@ def _hull(spans: list[Span]) -> Span:
 
 
 def _product(one: Span, other: Span) -> Span:
-    """The product of what is bounded on all sides; else it could be NaN, which no bound holds."""
+    """Return the product of what is bounded on all sides; else it could be NaN, which no bound holds."""
     if any(not -_FAR < end < _FAR for end in (*one, *other)):
         return -_INF, _INF
     ends = [a * b for a in one for b in other]

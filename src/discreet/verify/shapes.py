@@ -13,7 +13,7 @@ from discreet.errors import InternalError, UnsupportedQuery
 
 
 def reject(what: str) -> Never:
-    """Stops the question, before anything is charged."""
+    """Stop the question, before anything is charged."""
     raise InternalError(
         f"The second derivation of this question's cost disagrees with the first about {what}. Nothing was charged.",
         hint="please report the question",
@@ -26,7 +26,7 @@ def too_deep() -> Never:
 
 
 def nodes_of(tree: exp.Expr) -> list[exp.Expr]:
-    """The tree and all that is in it, each before what is in it."""
+    """Return the tree and all that is in it, each before what is in it."""
     found = [tree]
     for node in found:  # which grows
         if type(node) not in _LEAVES:
@@ -69,7 +69,7 @@ def is_column(e: exp.Expr, table: str, name: str) -> bool:
 
 
 def text_of(e: exp.Expr) -> exp.Expr | None:
-    """The x of CAST(x AS text), which is all that the expression is; None of any other."""
+    """Return the x of CAST(x AS text), which is all that the expression is; None of any other."""
     if type(e) is not exp.Cast or not holds_only(e, {"this", "to"}) or not holds_only(e.to, {"this"}):
         return None
     found: exp.Expr = e.this
@@ -87,7 +87,7 @@ def counts_rows(e: exp.Expr) -> bool:
 
 
 def alias_of(node: exp.Expr) -> str:
-    """The alias of a table or of a query in FROM; one that renames columns is refused."""
+    """Return the alias of a table or of a query in FROM; one that renames columns is refused."""
     alias = node.args.get("alias")
     if type(alias) is not exp.TableAlias or not holds_only(alias, {"this"}):
         reject("what is read")
@@ -95,7 +95,7 @@ def alias_of(node: exp.Expr) -> str:
 
 
 def stages_of(tree: exp.Select) -> dict[str, exp.Expr]:
-    """The stages before the last SELECT, by name; one that renames its columns is refused."""
+    """Return the stages before the last SELECT, by name; one that renames its columns is refused."""
     listed = tree.args.get("with_")
     if listed is None or not holds_only(listed, {"expressions"}):
         reject("the stages of the query")
@@ -108,7 +108,7 @@ def stages_of(tree: exp.Select) -> dict[str, exp.Expr]:
 
 
 def read_from(select: exp.Expr) -> exp.Expr:
-    """The one table or query that FROM names; joins stand apart."""
+    """Return the one table or query that FROM names; joins stand apart."""
     from_ = select.args.get("from_")
     if type(from_) is not exp.From or not holds_only(from_, {"this"}):
         reject("what is read")
@@ -161,20 +161,20 @@ def grouped_by(select: exp.Select, keys: Sequence[str]) -> None:
 
 
 def only_expressions(group: exp.Expr) -> None:
-    """A plain GROUP BY: no ALL, no grouping sets."""
+    """Check that it is a plain GROUP BY: no ALL, no grouping sets."""
     if not holds_only(group, {"expressions"}):
         reject("what is grouped by")
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """The terms of a condition that all have to hold."""
+    """Return the terms of a condition that all have to hold."""
     if condition is None:
         return []
     return list(condition.flatten()) if type(condition) is exp.And else [condition]
 
 
 def filters(select: exp.Select) -> list[exp.Expr]:
-    """The terms of WHERE that all have to hold."""
+    """Return the terms of WHERE that all have to hold."""
     where = select.args.get("where")
     return [] if where is None else conjuncts(where.this)
 
@@ -215,7 +215,7 @@ def of_one_row(e: exp.Expr) -> None:
 
 
 def whole_constant(e: exp.Expr) -> int:
-    """A whole number, as it stands in the text."""
+    """Return a whole number, as it stands in the text."""
     inner = e.this if type(e) is exp.Neg else e
     if type(inner) is not exp.Literal or inner.is_string or not inner.name.isdigit():
         reject("a bound that is not a whole constant")
@@ -223,7 +223,7 @@ def whole_constant(e: exp.Expr) -> int:
 
 
 def read(sql: str) -> exp.Expr:
-    """The statement's tree.
+    """Return the statement's tree.
 
     Raises:
         InternalError: it is no statement.

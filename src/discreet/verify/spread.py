@@ -46,8 +46,8 @@ class DerivedSpread:
     leaves: int
 
     def moves(self, groups: int, *, replace: bool) -> tuple[int, int, int, int]:
-        """What one unit moves a level of the trees by: ℓ1 and squared ℓ2 at worst, and a move that it surely can make,
-        as so many nodes by so much each. Old and new weights are at worst in leaves apart.
+        """Return what one unit moves a level of the trees by: ℓ1 and squared ℓ2 at worst, and a move that it surely can
+        make, as so many nodes by so much each. Old and new weights are at worst in leaves apart.
         """
         cells = (2 if replace else 1) * groups
         if self.reach.listed is not None:
@@ -75,7 +75,7 @@ class DerivedSpread:
 
 
 def derive_spread(sql: str, source: PrivateRows) -> DerivedSpread:
-    """What the text alone says of one unit's weights.
+    """Return what the text alone says of one unit's weights.
 
     Raises:
         InternalError: a shape that is not known to be bounded.
@@ -127,8 +127,8 @@ def _reach(found: Weighted) -> Derived:
 
 
 def _total(weight: exp.Expr, tallies: dict[str, exp.Expr], value: str) -> int:
-    """The T of T // greatest(n, R), where n counts the unit's rows of the group that have the value: n such rows add
-    up to at most T.
+    """Return the T of T // greatest(n, R), where n counts the unit's rows of the group that have the value: n such rows
+    add up to at most T.
     """
     most = weight.expression if type(weight) is exp.IntDiv else None
     if type(most) is not exp.Greatest or len(most.expressions) != 1:
@@ -160,8 +160,8 @@ def _weighted(tree: exp.Select, same: list[str]) -> None:
 
 
 def _last(tree: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[str, int, exp.Expr]:
-    """The value, the number of leaves and the weight: after the keys come CAST((r.value - low) // width
-    AS a kind that holds it), and a text.
+    """Return the value, the number of leaves and the weight: after the keys come CAST((r.value - low) // width AS a
+    kind that holds it), and a text.
     """
     *shown, leaf, weight = tree.expressions
     if [e.alias for e in shown] != keys or not all(

@@ -48,18 +48,18 @@ class MayFail(Exception):  # never leaves this package
 
 
 def of_kind(kind: Kind) -> Value:
-    """A value of which only the kind is known."""
+    """Return a value of which only the kind is known."""
     width = _WHOLES.get(kind or "", 0)
     return Value(kind, width, -(1 << width), (1 << width) - 1) if width else Value(kind)
 
 
 def counted() -> Value:
-    """A count of rows."""
+    """Return a count of rows."""
     return Value("BIGINT", 63, 0, 1 << ROWS)
 
 
 def one_of(values: Sequence[Value]) -> Value:
-    """A value that is any one of these.
+    """Return a value that is any one of these.
 
     Raises:
         MayFail: they are of different types, so that some of them would be cast.
@@ -87,7 +87,7 @@ class TotalityChecker:
         self.columns, self.positive = columns, positive
 
     def value(self, e: exp.Expr) -> Value:
-        """What is known of the expression's values.
+        """Return what is known of the expression's values.
 
         Raises:
             MayFail: it is not known to have one on every row.
@@ -104,11 +104,11 @@ class TotalityChecker:
         )
 
     def all(self, es: Sequence[exp.Expr | None]) -> list[Value]:
-        """The values of those that are there."""
+        """Return the values of those that are there."""
         return [self.value(e) for e in es if e is not None]
 
     def booleans(self, es: Sequence[exp.Expr | None]) -> None:
-        """Reads conditions, those that are there.
+        """Read conditions, those that are there.
 
         Raises:
             MayFail: one may fail, or is no truth value.
@@ -211,7 +211,7 @@ class TotalityChecker:
                 return 7
 
     def _chosen(self, es: Sequence[exp.Expr]) -> list[Value]:
-        """The values of expressions of which one is taken, or which are computed with each other."""
+        """Return the values of expressions of which one is taken, or which are computed with each other."""
         values = self.all(es)
         _beside_reals(es, values)
         return values
@@ -252,7 +252,7 @@ class TotalityChecker:
         raise MayFail("a cast outside of TRY")
 
     def _whole(self, e: exp.Cast, inner: Value) -> Value:
-        """A cast to whole numbers, of what is known to be among them."""
+        """Return a cast to whole numbers, of what is known to be among them."""
         width, signed = next(w for kind, w in _WIDTHS.items() if e.to.is_type(kind))
         kind = "HUGEINT" if width > 64 else "BIGINT"
         low, high = inner.low, inner.high
@@ -318,7 +318,7 @@ def _stays_short(e: exp.Expr) -> None:
 
 
 def _named(e: exp.Anonymous, parts: Sequence[Value]) -> Value:
-    """The functions that have no class of their own."""
+    """Return the functions that have no class of their own."""
     name = e.name.lower()
     if name == "hash":
         return Value(None)  # by which groups are ordered, and nothing else is made of it
@@ -366,7 +366,7 @@ def _divided(a: Value, least: int) -> tuple[int, int]:
 
 
 def _above_zero_unless(condition: exp.Expr) -> frozenset[str]:
-    """The column of `n <= c`, which is above 0 where this is false."""
+    """Return the column of `n <= c`, which is above 0 where this is false."""
     n = condition.this if type(condition) is exp.LTE else None
     if isinstance(n, exp.Column) and not n.table and _is_whole(condition.expression):
         return frozenset({n.name})
@@ -374,7 +374,7 @@ def _above_zero_unless(condition: exp.Expr) -> frozenset[str]:
 
 
 def _parts(e: exp.Expr) -> list[exp.Expr]:
-    """The arguments of a function that are expressions, in order."""
+    """Return the arguments of a function that are expressions, in order."""
     listed = [one for part in e.args.values() for one in (part if isinstance(part, list) else [part])]
     apart = exp.DataType | exp.Identifier | exp.Var
     return [one for one in listed if isinstance(one, exp.Expr) and not isinstance(one, apart)]
@@ -389,7 +389,7 @@ def _literal(e: exp.Literal) -> Value:
 
 
 def _told(e: exp.Cast) -> Kind:
-    """The kind of the type that a cast names."""
+    """Return the kind of the type that a cast names."""
     if e.to.is_type(_KIND.DOUBLE):
         return "DOUBLE"
     return kind_of(exp.Cast(this=exp.Null(), to=e.to.copy()), lambda c: None)
@@ -403,7 +403,7 @@ def _of_type(e: exp.Cast) -> Value:
 
 
 def _written(text: str, target: Kind) -> Value:
-    """A constant of a type that is written as text."""
+    """Return a constant of a type that is written as text."""
     with suppress(ValueError):
         match target:
             case "VARCHAR":
@@ -510,7 +510,7 @@ def grows(e: exp.Expr) -> bool:
 
 
 def _guard_of(e: exp.Expr) -> exp.Expr | None:
-    """The condition under which alone the expression is computed: CASE WHEN … THEN e."""
+    """Return the condition under which alone the expression is computed: CASE WHEN … THEN e."""
     inner, outer = e, e.parent
     while isinstance(outer, exp.Paren | exp.Try):
         inner, outer = outer, outer.parent
@@ -526,12 +526,12 @@ def _holds(guard: exp.Expr | None, wanted: tuple[exp.Expr, exp.Expr]) -> bool:
 
 
 def _of_all(e: exp.DPipe) -> tuple[exp.Expr, exp.Expr]:
-    """The length of texts that follow each other, and the most that it may be."""
+    """Return the length of texts that follow each other, and the most that it may be."""
     return _sum([_length(p) for p in e.flatten(unnest=False)]), _whole(MOST)
 
 
 def _of_parts(e: exp.ConcatWs) -> tuple[exp.Expr, exp.Expr]:
-    """The same of texts with a separator between those that are not NULL, counted after the last one too."""
+    """Return the same of texts with a separator between those that are not NULL, counted after the last one too."""
     separator, *parts = e.expressions
     each = [exp.Add(this=_length(p), expression=_length(separator)) for p in parts]
     counted = [exp.Coalesce(this=one, expressions=[_whole(0)]) for one in each]

@@ -80,7 +80,7 @@ def _part(part: exp.Expr, ids: Collection[str]) -> dict[str, Kind]:
 
 
 def _column(name: str, cell: exp.Expr, *, is_id: bool) -> str:
-    """The type of a column, which is made of the source's column of its name, upper and lower case aside."""
+    """Return the type of a column, which is made of the source's column of its name, upper and lower case aside."""
     found = {c.name for c in columns_in(cell)}
     if any(c.table for c in columns_in(cell)) or len(found) > 1 or any(f.lower() != name.lower() for f in found):
         _refuse()
@@ -111,7 +111,7 @@ _OF_ONE_ROW = frozenset(getattr(exp, name) for name in _NODES.split(" "))
 
 
 def _canonical(name: str, kind: str) -> str:
-    """The canonical form of the ids in a column, as the proof states it."""
+    """Return the canonical form of the ids in a column, as the proof states it."""
     c = '"' + name.replace('"', '""') + '"'
     s = f"CAST({c} AS VARCHAR)"
     bare = f"ASCII({s}) > 32 AND ASCII(({s})[-1]) > 32"
@@ -127,7 +127,7 @@ def _canonical(name: str, kind: str) -> str:
 
 
 def _type_of(cell: exp.Expr) -> str | None:
-    """The type that explicit casts give an expression; None where there is none."""
+    """Return the type that explicit casts give an expression; None where there is none."""
     if isinstance(cell, exp.Cast):  # and TRY_CAST
         return "VARCHAR" if cell.to.this is exp.DataType.Type.TEXT else cell.to.sql("duckdb")
     if isinstance(cell, exp.Case):

@@ -29,7 +29,7 @@ Aggregate: TypeAlias = Callable[[tuple[Expr, ...], Needs], Expr]
 
 
 def type_of(value: Expr, word: str) -> Type:
-    """The type of a value that is counted one by one.
+    """Return the type of a value that is counted one by one.
 
     Raises:
         UnsupportedQuery: a constant NULL, of which there is nothing to count.

@@ -44,7 +44,7 @@ class AggregateCall:
         return word(self.node)
 
     def value(self, argument: exp.Expr) -> Expr:
-        """An argument over the cells of a row; NULL on the rows that FILTER leaves out."""
+        """Return an argument over the cells of a row; NULL on the rows that FILTER leaves out."""
         return self.kept(bind_row(argument, self.scope))
 
     def kept(self, value: Expr) -> Expr:
@@ -52,7 +52,7 @@ class AggregateCall:
         return value if self.where is None else call("case", [self.where, value, Literal(None, None)])
 
     def number(self, argument: exp.Expr | None) -> Expr:
-        """An argument that is a number; true and false are 1 and 0, and text is read as a number."""
+        """Return an argument that is a number; true and false are 1 and 0, and text is read as a number."""
         if isinstance(argument, exp.Distinct):
             raise UnsupportedQuery(f"{self.word} with DISTINCT is not answered here.", hint=HINT)
         if argument is None or isinstance(argument, exp.Star):
@@ -68,7 +68,7 @@ class AggregateCall:
         return coerce(value, Type.REAL) if kind is Type.TEXT else value
 
     def condition(self, argument: exp.Expr | None) -> Expr:
-        """An argument that is true or false."""
+        """Return an argument that is true or false."""
         if argument is None or isinstance(argument, exp.Distinct | exp.Star):
             raise UnsupportedQuery(f"{self.word} needs one condition.", hint=f"write {self.word}(x > 0)")
         if bind_row(argument, self.scope).type is not Type.BOOL:

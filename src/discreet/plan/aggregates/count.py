@@ -23,13 +23,13 @@ def count(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
 
 
 def count_if(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The number of rows on which a condition is true: COUNT(CASE WHEN c THEN 1 END)."""
+    """Return the number of rows on which a condition is true: COUNT(CASE WHEN c THEN 1 END)."""
     (condition,) = arguments
     return count((one_where(condition),), needs)
 
 
 def count_units(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The number of distinct units; with an argument, of those that have a row where it is not NULL."""
+    """Return the number of distinct units; with an argument, of those that have a row where it is not NULL."""
     if arguments:
         return needs.column(KnownUnits(*arguments), Type.INT)
     return needs.column(UnitCount(), Type.INT)

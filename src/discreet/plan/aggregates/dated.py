@@ -23,7 +23,9 @@ from discreet.query.ranges import range_of
 
 
 def dated(aggregate: Aggregate, whole: Aggregate) -> Aggregate:
-    """An aggregate that takes dates and times too: of the numbers that stand for them it is `whole`, a whole number."""
+    """Return an aggregate that takes dates and times too: of the numbers that stand for them it is `whole`, a whole
+    number.
+    """
 
     def found(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
         value, *rest = arguments
@@ -36,7 +38,7 @@ def dated(aggregate: Aggregate, whole: Aggregate) -> Aggregate:
 
 
 def as_number(value: Expr, facts: Mapping[str, Fact]) -> Expr:
-    """The whole days of a date since 1970, or the whole seconds of a time; NULL where it is NULL.
+    """Return the whole days of a date since 1970, or the whole seconds of a time; NULL where it is NULL.
 
     Raises:
         MissingBounds: no bounds of it are known.
@@ -51,7 +53,7 @@ def as_number(value: Expr, facts: Mapping[str, Fact]) -> Expr:
 
 
 def counted_moments(value: Expr, facts: Mapping[str, Fact]) -> Spread:
-    """The spread of a date or time of which each whole day or second is a leaf.
+    """Return the spread of a date or time of which each whole day or second is a leaf.
 
     Raises:
         MissingBounds, UnsupportedQuery: no bounds of it are known, or they are too far apart.
@@ -68,7 +70,7 @@ def counted_moments(value: Expr, facts: Mapping[str, Fact]) -> Spread:
 
 
 def as_moment(number: Expr, kind: Type) -> Expr:
-    """The date, or the time, so many whole days or seconds after 1970."""
+    """Return the date, or the time, so many whole days or seconds after 1970."""
     if kind is Type.DATE:
         return call("date + days", [Literal(EPOCH.date(), Type.DATE), number])
     microseconds = call("*", [number, Literal(1_000_000, Type.INT)])

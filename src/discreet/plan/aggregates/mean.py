@@ -11,7 +11,7 @@ from discreet.query.expr import Expr
 
 
 def mean(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The noisy mean, a number inside the bounds whatever the noise."""
+    """Return the noisy mean, a number inside the bounds whatever the noise."""
     (argument,) = arguments
     value = lattice_value(argument, needs.facts)
     numerator = CentredTotal(value)

@@ -12,7 +12,7 @@ from discreet.query.expr import Expr
 
 
 def mode(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The declared value with the greatest noisy weight; the first in their order where several have it.
+    """Return the declared value with the greatest noisy weight; the first in their order where several have it.
 
     Dates and times are listed ones, or the whole days or seconds of a range.
     """

@@ -58,7 +58,7 @@ class _Number:
         return self.bounds[0] - self.centre, self.bounds[1] - self.centre
 
     def offset(self) -> Expr:
-        """The number clamped, less the centre; NULL where it is NULL, which the clamp alone would not be."""
+        """Return the number clamped, less the centre; NULL where it is NULL, which the clamp alone would not be."""
         low, high, centre = (_real(x) for x in (*self.bounds, self.centre))
         clamped = call("least", [call("greatest", [coerce(self.expr, Type.REAL), low]), high])
         return _where(_known(self.expr), call("-", [clamped, centre]))
@@ -84,7 +84,7 @@ class _Pair:
         return self._needs.column(KnownCount(self._known), Type.INT)
 
     def mean(self, a: _Number) -> Mean:
-        """The mean of one of them."""
+        """Return the mean of one of them."""
         return Mean(self._sum(a.value), self.count, a.centre, *a.bounds)
 
     def covariance(self, a: _Number, b: _Number, *, sample: bool) -> Covariance:
@@ -108,7 +108,7 @@ class _Pair:
         )
 
     def divisor(self, a: _Number) -> Expr:
-        """The variance of one of them, as something is divided by it."""
+        """Return the variance of one of them, as something is divided by it."""
         return call("greatest", [self.covariance(a, a, sample=False), _real(_flattest(a))])
 
     def slope(self) -> Slope:
@@ -186,7 +186,7 @@ def scatter(arguments: tuple[Expr, ...], needs: Needs, *, of: str) -> Expr:
 
 
 def _flattest(a: _Number) -> Fraction:
-    """The least variance that is divided by; 1 where the bounds leave no room to vary."""
+    """Return the least variance that is divided by; 1 where the bounds leave no room to vary."""
     least = (a.reach / FLATTEST) ** 2 or Fraction(1)
     if least < _FINEST:
         raise InvalidParameter(

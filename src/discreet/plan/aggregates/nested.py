@@ -20,7 +20,7 @@ MOST_SHOWN = 1000
 
 
 def each(aggregate: Aggregate) -> Aggregate:
-    """The list of an aggregate's answers, one for each of the arguments after the first."""
+    """Return the list of an aggregate's answers, one for each of the arguments after the first."""
 
     def found(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
         value, *others = arguments
@@ -30,7 +30,7 @@ def each(aggregate: Aggregate) -> Aggregate:
 
 
 def top(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The values with the greatest noisy weights, the greatest first: no more than there are."""
+    """Return the values with the greatest noisy weights, the greatest first: no more than there are."""
     value, most = arguments
     assert isinstance(most, Literal) and isinstance(most.value, int)
     kind = type_of(value, "APPROX_TOP_K")
@@ -39,7 +39,7 @@ def top(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
 
 
 def histogram(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The noisy number of rows with each declared value or, with boundaries, between each two of them."""
+    """Return the noisy number of rows with each declared value or, with boundaries, between each two of them."""
     value, *bounds = arguments
     kind = type_of(value, "HISTOGRAM")
     if bounds:
@@ -59,7 +59,7 @@ def _binned(value: Expr, bounds: list[Expr], needs: Needs) -> Expr:
 
 
 def _counted(value: Expr, needs: Needs, word: str) -> Spread:
-    """The spread that MODE reads; what is missing is said of this aggregate."""
+    """Return the spread that MODE reads; what is missing is said of this aggregate."""
     try:
         return counted_spread(value, needs.facts)
     except (MissingBounds, UnsupportedQuery) as error:

@@ -12,7 +12,7 @@ from discreet.query.expr import Expr, Literal
 
 
 def quantile(arguments: tuple[Expr, ...], needs: Needs, *, continuous: bool = True) -> Expr:
-    """The value of a leaf, near the one below which a share of the rows lies: never between two leaves.
+    """Return the value of a leaf, near the one below which a share of the rows lies: never between two leaves.
 
     A continuous quantile is a REAL, a discrete one has the type of its column; both are the same leaf. The interval
     covers either definition.

@@ -39,7 +39,7 @@ class AggregateForm:
 
 
 def read_aggregate(node: exp.Expr, scope: Scope) -> Applied:
-    """The aggregate that a node of the answer applies: its name among `AGGREGATES`, and its arguments.
+    """Return the aggregate that a node of the answer applies: its name among `AGGREGATES`, and its arguments.
 
     Raises:
         UnsupportedQuery: an aggregate, or a form of one, that is not answered.
@@ -99,7 +99,7 @@ def _count_distinct(a: AggregateCall, distinct: exp.Distinct) -> Applied:
 
 
 def _when(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
-    """The condition and the value of CASE WHEN condition THEN value END; any other node is a value without one."""
+    """Return the condition and the value of CASE WHEN condition THEN value END; another node is a value without one."""
     arms = node.args.get("ifs", [])
     if isinstance(node, exp.Case) and len(arms) == 1 and not node.this and not node.args.get("default"):
         return arms[0].this, arms[0].args["true"]
@@ -107,22 +107,22 @@ def _when(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
 
 
 def _number(name: str) -> AggregateForm:
-    """An aggregate of one number."""
+    """Return an aggregate of one number."""
     return AggregateForm(lambda a: (name, (a.number(a.node.args.get("this")),)))
 
 
 def _pair(name: str) -> AggregateForm:
-    """An aggregate of two numbers, on the rows where both are known: first as written."""
+    """Return an aggregate of two numbers, on the rows where both are known: first as written."""
     return AggregateForm(lambda a: (name, (a.number(a.node.this), a.number(a.node.expression))), ("this", "expression"))
 
 
 def _condition(name: str) -> AggregateForm:
-    """An aggregate of one condition."""
+    """Return an aggregate of one condition."""
     return AggregateForm(lambda a: (name, (a.condition(a.node.args.get("this")),)))
 
 
 def _named(name: str, read: Callable[[AggregateCall, exp.Expr], Expr]) -> AggregateForm:
-    """An aggregate of one argument that the parser knows as a name only."""
+    """Return an aggregate of one argument that the parser knows as a name only."""
 
     def rule(a: AggregateCall) -> Applied:
         args = a.node.expressions

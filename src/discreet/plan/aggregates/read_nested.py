@@ -47,7 +47,7 @@ def histogram(a: AggregateCall) -> Applied:
 
 
 def _ends(node: exp.Expr) -> list[exp.Expr]:
-    """The elements of a list that is written out, or of range(low, high, step)."""
+    """Return the elements of a list that is written out, or of range(low, high, step)."""
     if isinstance(node, exp.GenerateSeries):
         return _steps(node)
     if not isinstance(node, exp.Array | exp.List) or not 0 < len(node.expressions) <= MOST_BINS:

@@ -85,7 +85,7 @@ def _ordered(a: AggregateCall) -> Expr:
 
 
 def _measurable(a: AggregateCall, argument: exp.Expr | None) -> Expr:
-    """An argument that is a date, a time or a number."""
+    """Return an argument that is a date, a time or a number."""
     if _is_value(argument):
         found = a.value(argument)
         if found.type is not None and found.type.is_moment:
@@ -98,7 +98,7 @@ def _is_value(argument: exp.Expr | None) -> TypeGuard[exp.Expr]:
 
 
 def _shares(node: exp.Expr | None, said: str) -> tuple[list[Literal], bool]:
-    """The shares that are asked for, and whether they are written as a list."""
+    """Return the shares that are asked for, and whether they are written as a list."""
     if not isinstance(node, exp.Array | exp.List):
         return [_share(node, said)], False
     if not 0 < len(node.expressions) <= MOST_SHARES:

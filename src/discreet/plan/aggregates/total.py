@@ -10,7 +10,7 @@ from discreet.query.expr import Expr
 
 
 def total(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The noisy sum; whole when its values are."""
+    """Return the noisy sum; whole when its values are."""
     (argument,) = arguments
     value = lattice_value(argument, needs.facts)
     return needs.column(Total(value), Type.INT if value.is_whole else Type.REAL)

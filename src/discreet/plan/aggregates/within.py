@@ -17,7 +17,7 @@ from discreet.query.expr import Expr, Literal
 
 
 def sum_within(arguments: tuple[Expr, ...], needs: Needs, *, is_row: bool = False) -> Expr:
-    """The noisy sum of what each unit has in a group, clamped to [low, high]."""
+    """Return the noisy sum of what each unit has in a group, clamped to [low, high]."""
     value, bounds = lattice_value(arguments[0], needs.facts), _bounds(arguments[1:])
     low, high = math.ceil(bounds[0] / value.step), math.floor(bounds[1] / value.step)
     kind = Type.INT if value.is_whole else Type.REAL
@@ -30,7 +30,7 @@ def sum_within(arguments: tuple[Expr, ...], needs: Needs, *, is_row: bool = Fals
 
 
 def count_within(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The noisy count of each unit's rows in a group, at most `high` of them; of all rows without an argument."""
+    """Return the noisy count of each unit's rows in a group, at most `high`; of all rows without an argument."""
     counted, bounds = arguments[:-2], _bounds(arguments[-2:])
     most = math.floor(bounds[1])
     if most < 1:

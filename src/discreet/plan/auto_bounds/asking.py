@@ -32,7 +32,7 @@ def plan_in_stages(
     noise: str | None,
     truncation: Real,
 ) -> Plan | None:
-    """A question in two stages; None where nothing that was asked to be chosen is missing.
+    """Return a question in two stages; None where nothing that was asked to be chosen is missing.
 
     Args:
         prepared: the question.

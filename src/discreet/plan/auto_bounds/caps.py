@@ -51,7 +51,7 @@ class Caps:
 def choose(
     census: Mapping[Cell, int], noise: DiscreteLaplaceNoise, *, groups: int | None, columns: int, epsilon: Fraction
 ) -> Caps:
-    """The caps with the least error expected over all groups: rows that are cut off, and noise.
+    """Return the caps with the least error expected over all groups: rows that are cut off, and noise.
 
     Args:
         census: the noisy counts; places that are missing count as 0.
@@ -76,13 +76,13 @@ def choose(
 
 
 def beyond(census: Mapping[Cell, int], caps: Caps, groups: int | None) -> tuple[int, int]:
-    """The noisy number of units that may exceed caps, and that of all units."""
+    """Return the noisy number of units that may exceed caps, and that of all units."""
     cut, others = _split(caps, groups)
     return sum(census[c] for c in cut), sum(census[c] for c in (*cut, *others))
 
 
 def share_beyond(counts: tuple[int, int], caps: Caps, noise: DiscreteLaplaceNoise, groups: int | None) -> Fraction:
-    """An upper limit of the share of units that exceed caps, from what `beyond` gives.
+    """Return an upper limit of the share of units that exceed caps, from what `beyond` gives.
 
     Guarantee:
         It is at least the true share with a probability of `CONFIDENCE` over the noise, for all caps together, so that
@@ -96,7 +96,7 @@ def share_beyond(counts: tuple[int, int], caps: Caps, noise: DiscreteLaplaceNois
 
 
 def _split(caps: Caps, groups: int | None) -> tuple[list[Cell], list[Cell]]:
-    """The places in which units can be that exceed caps, and those in which only other units can be.
+    """Return the places in which units can be that exceed caps, and those in which only other units can be.
 
     A unit has a row for each of its groups at least; with one group, all of them are in the largest. In the last bins
     there is no most.
@@ -119,19 +119,19 @@ def _bins(groups: int | None) -> int:
 
 
 def place_sql(groups: str, rows: str, largest: str) -> tuple[str, str, str]:
-    """SQL for a unit's place in the census, from its numbers of groups, of rows, and of rows in its largest group."""
+    """Return SQL for a unit's place in the census, from its numbers of groups, rows, and rows in its largest group."""
     of = f"greatest({rows} - 1, 1)"
     arms = " ".join(f"WHEN {SHARES} * ({largest} - 1) < {i + 1} * {of} THEN {i}" for i in range(SHARES - 1))
     return _bin_sql(groups), _bin_sql(rows), f"CASE {arms} ELSE {SHARES - 1} END"
 
 
 def _bin_sql(number: str) -> str:
-    """The bin of a whole number from 1 on: the logarithm of a power of two is exact, and below one it is less."""
+    """Return the bin of a whole number from 1 on: the logarithm of a power of two is exact, below one it is less."""
     return f"floor(log2(least(greatest({number}, 1), {EDGES[-1]})))"
 
 
 def _inhabited(census: Mapping[Cell, int], noise: DiscreteLaplaceNoise, groups: int | None) -> dict[Cell, int]:
-    """The places whose counts stand above the noise: far above it, or less far beside one that does.
+    """Return the places whose counts stand above the noise: far above it, or less far beside one that does.
 
     A unit cannot have more groups than there are. The tail of a table is where few people are: an empty place that is
     d bins from an inhabited one is taken for one with a chance of `_NEAR`·4^(1−d) over the places that are so near, so
@@ -151,7 +151,7 @@ def _inhabited(census: Mapping[Cell, int], noise: DiscreteLaplaceNoise, groups: 
 
 
 def _typical(cell: Cell) -> tuple[float, float, float]:
-    """A unit of that place: its groups, the rows of its largest group, and the rows of each other group."""
+    """Return a unit of that place: its groups, the rows of its largest group, and the rows of each other group."""
     k, rows = _middle(cell[0]), max(_middle(cell[1]), _middle(cell[0]))
     largest = max(1 + (cell[2] + 0.5) / SHARES * (rows - 1), rows / k)
     return k, largest, (rows - largest) / (k - 1) if k > 1 else 0.0
@@ -162,7 +162,7 @@ def _middle(i: int) -> float:
 
 
 def _cut(unit: tuple[float, float, float], groups: int, rows: int) -> float:
-    """The rows that such a unit loses: each of its groups is kept with the same chance."""
+    """Return the rows that such a unit loses: each of its groups is kept with the same chance."""
     k, largest, other = unit
     kept = min(largest, rows) + (k - 1) * min(other, rows)
     return largest + (k - 1) * other - min(1.0, groups / k) * kept

@@ -82,7 +82,8 @@ class CapsLook:
     claim: Look
 
     def choose(self, noisy: Sequence[int]) -> tuple[Caps, tuple[int, int]]:
-        """The caps with the least error expected, and the noisy numbers of units that may exceed them and of all.
+        """Return the caps with the least error expected, and the noisy numbers of units that may exceed them and of
+        all.
 
         Args:
             noisy: the number of units in each of `CENSUS`.
@@ -130,7 +131,7 @@ class ValuesLook:
         return (1, 0)[: _counted(self.plan)]
 
     def choose(self, i: int, noisy: Sequence[Sequence[int]], caps: Caps | None) -> Range:
-        """The range of the i-th value with the least error expected, under these caps.
+        """Return the range of the i-th value with the least error expected, under these caps.
 
         Args:
             i: which value.
@@ -142,7 +143,8 @@ class ValuesLook:
         return choose_range(found[0], found[-1], self.noise, self._stakes(self.uses[i], caps, whole=whole), whole=whole)
 
     def _stakes(self, uses: frozenset[Use], caps: Caps | None, *, whole: bool) -> Stakes:
-        """The noise of all groups together, and the rows of a unit that a bound may cut: the middle of one and all.
+        """Return the noise of all groups together, and the rows of a unit that a bound may cut: the middle of one and
+        all.
 
         A unit whose largest value is beyond a bound has at least one such row, and at most all that are kept.
         """
@@ -155,7 +157,7 @@ class ValuesLook:
 
 
 def look_at_caps(plan: Query, epsilon: Fraction, most: Caps) -> CapsLook:
-    """The census of a question, as its second stage is planned for the largest caps.
+    """Return the census of a question, as its second stage is planned for the largest caps.
 
     Raises:
         InternalError: the text does not say what was planned.
@@ -168,7 +170,7 @@ def look_at_caps(plan: Query, epsilon: Fraction, most: Caps) -> CapsLook:
 
 
 def look_at_values(plan: Query, epsilon: Fraction, exprs: Sequence[Expr]) -> ValuesLook:
-    """The counts by size of the values of some expressions.
+    """Return the counts by size of the values of some expressions.
 
     Raises:
         InternalError: the text does not say what was planned.
@@ -185,7 +187,7 @@ def look_at_values(plan: Query, epsilon: Fraction, exprs: Sequence[Expr]) -> Val
 
 
 def _noise(plan: Query, counts: int, epsilon: Fraction) -> tuple[DiscreteLaplaceNoise, Composed]:
-    """The noise of so many vectors of counts, in each of which a unit is counted once, and what it costs."""
+    """Return the noise of so many vectors of counts, in each of which a unit is counted once, and what it costs."""
     replaced = plan.question.table.relation is not Relation.ADD_REMOVE
     moved = Sensitivity(2 if replaced else 1, 1)
     noise = DiscreteLaplaceNoise(moved.l1 * counts / epsilon)
@@ -204,7 +206,7 @@ def _columns(plan: Query) -> int:
 
 
 def _uses(expr: Expr, plan: Query) -> frozenset[Use]:
-    """What the question makes of the values of an expression."""
+    """Return what the question makes of the values of an expression."""
     found = set()
     if any(expr in walk(looked.spread.value.expr) for looked in plan.question.spreads):
         found.add(Use.SPREAD)

@@ -84,7 +84,7 @@ class Stakes:
 
 
 def value_place_sql(value: str) -> str:
-    """SQL for the place of a finite number, NULL for NULL; it fails for no number, and a large one is not negated."""
+    """Return SQL for the place of a finite number, NULL for NULL; it never fails, and a large one is not negated."""
     d = f"CAST({value} AS DOUBLE)"
     size = f"floor(log2(greatest(least(abs({d}), {_real(WIDEST)}), {_real(FINEST)}))) + {1 - FINEST}"
     return f"CASE WHEN {d} > 0 THEN {size} WHEN {d} < 0 THEN -({size}) WHEN abs({d}) < {_real(FINEST)} THEN 0 END"
@@ -93,9 +93,9 @@ def value_place_sql(value: str) -> str:
 def choose_range(
     highest: Mapping[int, int], lowest: Mapping[int, int], noise: DiscreteLaplaceNoise, stakes: Stakes, *, whole: bool
 ) -> Range:
-    """The bounds with the least error expected, what they cut off and noise, among those that are expected to leave few
-    units outside. Where the counts do not tell, they are wider: for places beyond the last one that is seen, and for
-    the other sign.
+    """Return the bounds with the least error expected, what they cut off and noise, among those that are expected to
+    leave few units outside. Where the counts do not tell, they are wider: for places beyond the last one that is seen,
+    and for the other sign.
 
     Args:
         highest: noisy counts of units by the place of their largest value.
@@ -132,7 +132,7 @@ def holds(bounds: Range, place: int) -> bool:
 
 
 def share_outside(outside: int, inside: int, noise: DiscreteLaplaceNoise) -> Fraction:
-    """An upper limit of the share of units that have a value outside the chosen bounds.
+    """Return an upper limit of the share of units that have a value outside the chosen bounds.
 
     Guarantee:
         It is at least the true share with a probability of `CONFIDENCE` over the noise, whatever the bounds, where they
@@ -169,7 +169,7 @@ class _Tail:
 
     @classmethod
     def of(cls, counts: list[float], start: int, step: int) -> _Tail:
-        """The tail outwards from an inhabited place.
+        """Return the tail outwards from an inhabited place.
 
         Numbers of units are taken to fall outwards at least as fast as they do from the last three places that are seen
         to what may be unseen.
@@ -185,8 +185,8 @@ class _Tail:
         return cls(counts, start + step * reached, step, unseen / (1 - ratio), ratio)
 
     def edge(self, further: int) -> Fraction:
-        """The bound that holds so many places beyond the last inhabited one, or cuts off so many of these (below 0);
-        none lies beyond 0 where values do not.
+        """Return the bound that holds so many places beyond the last inhabited one, or cuts off so many of these (below
+        0); none lies beyond 0 where values do not.
         """
         place = PLACES[self.end]
         if further > 0 and place * self.step <= 0:
@@ -237,8 +237,8 @@ def _next_window(outwards: Sequence[float], near: float) -> int:
 
 
 def _surprise(total: float, terms: int) -> float:
-    """A number s such that Laplace noise of scale 1, added up so many times, is above `total` with probability e^−s at
-    most: Chernoff's bound, and exact for a single one.
+    """Return a number s such that Laplace noise of scale 1, added up so many times, is above `total` with probability
+    e^−s at most: Chernoff's bound, and exact for a single one.
     """
     if total <= 0:
         return 0.0
@@ -266,7 +266,7 @@ def _snapped(low: Fraction, high: Fraction) -> tuple[Fraction, Fraction]:
 def _cost(
     above: Sequence[tuple[float, float]], below: Sequence[tuple[float, float]], scale: float, stakes: Stakes
 ) -> Callable[[tuple[Fraction, Fraction]], float]:
-    """The error expected of bounds: what they cut off, and noise; their width, where neither follows from them."""
+    """Return the error expected of bounds: what they cut off, and noise; else their width."""
 
     def cost(bounds: tuple[Fraction, Fraction]) -> float:
         low, high = map(float, bounds)
@@ -282,7 +282,7 @@ def _cost(
 
 
 def _within(low: Fraction, high: Fraction, most: Fraction, *, whole: bool) -> Range:
-    """The bounds moved to where they can be planned: not beyond `most`, whole where values are, and apart."""
+    """Return the bounds moved to where they can be planned: not beyond `most`, whole where values are, and apart."""
     low, high = max(min(low, most), -most), max(min(high, most), -most)
     if whole:
         low, high = Fraction(math.floor(low)), Fraction(math.ceil(high))

@@ -111,7 +111,7 @@ class ChosenBounds:
         return any(v.expr in self.unsure for v in clamped)
 
     def explain(self, second: str) -> str:
-        """What the first stage did, and the derivation of the second one."""
+        """Return what the first stage did, and the derivation of the second one."""
         share, caps = words(self.spent.epsilon * SHARE, Fraction(0)), self.choice.caps
         lines = []
         if caps is not None:
@@ -181,7 +181,7 @@ class PlanStages:
         return tuple(sentence for sentence in (bias, undeclared(q), few) if sentence)
 
     def settled(self, plan: Plan, choice: Choice) -> Plan:
-        """The plan whose stages these are, with what was chosen."""
+        """Return the plan whose stages these are, with what was chosen."""
         query = self.second(choice)
         self.refuse_costlier(query)
         query = replace(query, chosen=self._settled(choice, query.question))
@@ -212,7 +212,7 @@ class PlanStages:
         return ChosenBounds(choice, self.spent, named, limits, unsure, exceeding, is_row, grouped)
 
     def explain(self, plan: Plan) -> str:
-        """What both stages do and cost."""
+        """Return what both stages do and cost."""
         share = words(self.spent.epsilon * SHARE, Fraction(0))
         lines = []
         if self.of_caps is not None:
@@ -228,7 +228,7 @@ class PlanStages:
         return "\n".join([*lines, f"Together: {plan.price}.{outlook}"])
 
     def described(self, plan: Plan) -> str:
-        """The plan in a few lines."""
+        """Return the plan in a few lines."""
         what = " and ".join(
             name for name, look in (("the caps", self.of_caps), ("the bounds", self.of_values)) if look is not None
         )
@@ -311,7 +311,7 @@ def stage(asked: StagedQuery) -> Plan | None:
 
 
 def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
-    """What the ledger keeps of an answer in two stages, beside the version of its form."""
+    """Return what the ledger keeps of an answer in two stages, beside the version of its form."""
     caps = None
     if choice.caps is not None:
         caps = [choice.caps.groups, choice.caps.rows, *map(str, choice.beyond or ())]
@@ -323,7 +323,7 @@ def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
 
 
 def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
-    """What `kept` wrote."""
+    """Return what `kept` wrote."""
     caps = beyond = None
     if found["caps"] is not None:
         groups, rows, cut, units = map(int, found["caps"])
@@ -335,7 +335,7 @@ def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
 
 
 def _percent(share: Fraction) -> str:
-    """A share in percent, rounded up to two digits."""
+    """Return a share in percent, rounded up to two digits."""
     if not share:
         return "0 %"
     digits = max(1 - math.floor(math.log10(float(100 * share))), 0)
@@ -343,7 +343,7 @@ def _percent(share: Fraction) -> str:
 
 
 def with_caps(tables: Any, caps: Caps) -> tuple[Any, ...]:
-    """The tables under these caps instead of the declared ones."""
+    """Return the tables under these caps instead of the declared ones."""
     return tuple(t if t.public or t.unit.is_row else _under(t, caps) for t in tables)
 
 
@@ -352,7 +352,9 @@ def _under(table: TableSchema, caps: Caps) -> TableSchema:
 
 
 def _largest(asked: StagedQuery, left: Fraction) -> tuple[Caps | None, Missing, Query]:
-    """The largest caps under which sums still fit their integers, found before anything is charged, and their plan."""
+    """Return the largest caps under which sums still fit their integers, found before anything is charged, and their
+    plan.
+    """
 
     def planned(rows: int, caps: Caps | None) -> tuple[Missing, Query]:
         missing = Missing(int(LARGEST), int(LARGEST) // rows)
@@ -373,8 +375,8 @@ def _largest(asked: StagedQuery, left: Fraction) -> tuple[Caps | None, Missing, 
 
 
 def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Query) -> tuple[Query, ...]:
-    """Queries for the widest ranges of all and for the narrowest, with the least caps: what lies between can be planned
-    as they can.
+    """Return queries for the widest ranges of all and for the narrowest, with the least caps: what lies between can be
+    planned as they can.
 
     Raises:
         UnsupportedQuery: a question that says itself between what values lie.
@@ -393,7 +395,7 @@ def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Query) ->
 
 
 def _narrowed(plan: Query) -> Query:
-    """The same question under the least caps: its identity and its texts, to be tried before the charge."""
+    """Return the same question under the least caps: its identity and its texts, to be tried before the charge."""
     question = replace(plan.question, table=_under(plan.question.table, Caps(1, 1)))
     b = bounding(question)
     text, distinct = statements(question, b)
@@ -402,8 +404,8 @@ def _narrowed(plan: Query) -> Query:
 
 
 def _told_apart(question: Question, missing: Sequence[Expr]) -> str:
-    """What of a question its least choice may not show, and other choices do: which ranges are chosen, which totals may
-    be measured as well, and which quantiles may be chosen by rank. Empty where there is nothing of it.
+    """Return what of a question its least choice may not show, and other choices do: which ranges are chosen, which
+    totals may be measured as well, and which quantiles may be chosen by rank. Empty where there is nothing of it.
     """
     alone = [is_alone(question.outer.expressions, looked) for looked in question.spreads]
     shown = {

@@ -28,7 +28,7 @@ LARGEST = (1 << 31) - 1
 def largest_flows(
     group: Whole, first: Whole, second: Whole, weight: Whole, *, groups: int, most_first: int, most_second: int
 ) -> Whole:
-    """The maximum flow of each group, as whole numbers.
+    """Return the maximum flow of each group, as whole numbers.
 
     Args:
         group: of each edge, its group's number, from 0 and below `groups`.
@@ -56,7 +56,7 @@ def largest_flows(
 
 
 def _nodes(group: Whole, unit: Whole) -> tuple[Whole, Whole]:
-    """The group of each node, which is a unit in a group, and each edge's node."""
+    """Return the group of each node, which is a unit in a group, and each edge's node."""
     units = int(unit.max()) + 1
     named, places = np.unique(group * units + unit, return_inverse=True)
     return named // units, places.astype(np.int64)
@@ -73,7 +73,8 @@ def _edges(start: Whole, end: Whole, weight: Whole, ends: int) -> tuple[Whole, W
 def _passing(
     start: Whole, end: Whole, carried: Whole, first: tuple[int, int], second: tuple[int, int]
 ) -> tuple[Whole, Whole]:
-    """The nodes of the first population, and how much a maximum flow sends through each; no number is above `LARGEST`.
+    """Return the nodes of the first population, and how much a maximum flow sends through each; no number is above
+    `LARGEST`.
 
     Edges go one way only, so that what the solver keeps of each lies between 0 and its capacity.
     """

@@ -62,13 +62,14 @@ class Network:
     flows: tuple[Flow, ...]
 
     def span(self, side: int) -> tuple[int, int]:
-        """What a unit of that population adds to a group at least and at most: 0 lies between."""
+        """Return what a unit of that population adds to a group at least and at most: 0 lies between."""
         least = sum(f.caps[side] for f in self.flows if f.sign < 0)
         return -least, sum(f.caps[side] for f in self.flows if f.sign > 0)
 
 
 def coarser(measure: Measure, units: tuple[PrivacyUnit, PrivacyUnit]) -> Measure:
-    """The measure on a grid on which what a unit adds at most is within a flow's caps; public facts alone decide.
+    """Return the measure on a grid on which what a unit adds at most is within a flow's caps; public facts alone
+    decide.
 
     Raises:
         InvalidParameter: whole numbers whose bounds times `max_rows` are beyond them, or so many rows that a grid would
@@ -108,7 +109,7 @@ def network(
     names: tuple[str, str],
     text: str = "",
 ) -> Network:
-    """The flows of a measure.
+    """Return the flows of a measure.
 
     Args:
         measure: what is asked of the rows.

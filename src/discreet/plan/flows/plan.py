@@ -62,7 +62,7 @@ class Flows:
         return tuple(flow for n in self.networks for flow in n.flows)
 
     def notes(self, query: Query) -> tuple[str, ...]:
-        """What the numbers leave out, in sentences."""
+        """Return what the numbers leave out, in sentences."""
         from discreet.plan.notes import clamped, many, said_of, undeclared
 
         each = " in each group" if query.question.keys.exprs else ""
@@ -81,7 +81,7 @@ class Flows:
         return cited(plan)
 
     def claim(self, query: Query) -> FlowClaim:
-        """What the second derivation judges."""
+        """Return what the second derivation judges."""
         places = iter(range(len(self.flows)))
         columns = [
             FlowColumn(tuple(Pipe(next(places), f.sign, f.caps) for f in n.flows), noise)
@@ -179,7 +179,7 @@ def make_shared_plan(
 
 
 def _question(sql: str, tables: Sequence[TableSchema]) -> Question:
-    """The question, if it is one of one table and of numbers that flows answer."""
+    """Return the question, if it is one of one table and of numbers that flows answer."""
     try:
         select = parse_select(sql)
     except RecursionError:
@@ -209,7 +209,7 @@ def _question(sql: str, tables: Sequence[TableSchema]) -> Question:
 
 
 def _on_coarser_grids(question: Question, units: tuple[PrivacyUnit, PrivacyUnit]) -> Question:
-    """The question with sums on grids whose caps a flow can carry, and answers that know it."""
+    """Return the question with sums on grids whose caps a flow can carry, and answers that know it."""
     measures = tuple(coarser(m, units) for m in question.measures)
     if measures == question.measures:
         return question
@@ -221,7 +221,7 @@ def _on_coarser_grids(question: Question, units: tuple[PrivacyUnit, PrivacyUnit]
 def _identity(
     q: Question, networks: Sequence[Network], parties: Sequence[Party], version: str | None, kind: Kind
 ) -> str:
-    """The question's identity: equal measurements with equal parameters, equal text."""
+    """Return the question's identity: equal measurements with equal parameters, equal text."""
     described: dict[str, Any] = {
         "flows": FORMAT,
         "table": q.table.name,
@@ -287,7 +287,8 @@ def _is_expression(of: Expr | LatticeValue | None) -> bool:
 def shared_noise(
     moved: Sequence[tuple[Sensitivity, ...]], allowed: Sequence[Approximate], kind: Kind
 ) -> tuple[Additive, ...]:
-    """The noise of each column such that no population pays more than it may; of each, how far a unit moves them.
+    """Return the noise of each column such that no population pays more than it may; of each, how far a unit moves
+    them.
 
     Raises:
         NotPrivate: Gaussian noise without a δ.
@@ -322,7 +323,7 @@ def _scale(noise: Additive) -> Fraction:
 
 
 def _pure(moved: Sequence[Sensitivity], noises: Sequence[Additive]) -> Fraction:
-    """What Laplace noise costs a population when ε adds up."""
+    """Return what Laplace noise costs a population when ε adds up."""
     return sum((s.l1 / _scale(z) for s, z in zip(moved, noises, strict=True)), Fraction(0))
 
 
@@ -388,7 +389,7 @@ def explain(plan: Plan) -> str:
 
 
 def cited(plan: Plan) -> list[str]:
-    """The works on which the plan's guarantee rests."""
+    """Return the works on which the plan's guarantee rests."""
     return [
         *citations(plan.query),
         (

@@ -86,7 +86,7 @@ def _pairings(full: int, parts: int, rest: int, cells: int) -> Iterator[list[tup
 def joint_l1(
     reach: ColumnReach, moves: Sequence[Sensitivity], cells: Sequence[int], rates: Sequence[Fraction]
 ) -> Fraction:
-    """The most that Σ rateₛ·‖move of level s‖₁ can be for one unit.
+    """Return the most that Σ rateₛ·‖move of level s‖₁ can be for one unit.
 
     With noise of scale 1/rate on each level that is what all levels cost together. When a unit comes or goes every
     level can move by its most at once. When it changes, a grand total cannot where the finest groups do: what leaves

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 
 def weighed(question: Question, allocation: Allocation, *, plain: bool) -> Allocation | None:
-    """The allocation with its columns' noise divided among levels; None where adding up the finest groups is better.
+    """Return the allocation with its columns' noise divided among levels; None where adding up the finest groups is
+    better.
 
     Args:
         question: what is asked; only declared groups are weighed.
@@ -136,7 +137,7 @@ def _reaches(question: Question) -> list[ColumnReach]:
 
 
 def levels_of(question: Question) -> Levels | None:
-    """The levels of a question's grouping sets; None where there are none, or its groups are private."""
+    """Return the levels of a question's grouping sets; None where there are none, or its groups are private."""
     sets, lists = question.outer.sets, question.keys.lists
     if sets is None or lists is None:
         return None
@@ -178,7 +179,7 @@ def _costs(reach: ColumnReach, moves: Sequence[Sensitivity], *, gaussian: bool) 
 def _divided(
     levels: Levels, noise: Additive, reach: ColumnReach, moves: Sequence[Sensitivity], given: Sequence[Fraction]
 ) -> tuple[dict[int, Additive], Composed]:
-    """The noise of each level that has a share, and what they cost together: what `noise` costs."""
+    """Return the noise of each level that has a share, and what they cost together: what `noise` costs."""
     finest = moves[0]
     if isinstance(noise, RoundedGaussianNoise):
         variance = noise.sigma**2 / finest.l2_squared
@@ -199,7 +200,7 @@ def _divided(
 
 
 def _alone(noise: Additive, finest: Sensitivity, moved: Sensitivity, questions: int) -> Additive:
-    """The noise of a level that is asked alone with its part of the column's budget."""
+    """Return the noise of a level that is asked alone with its part of the column's budget."""
     if isinstance(noise, RoundedGaussianNoise):
         return RoundedGaussianNoise(root_above(noise.sigma**2 / finest.l2_squared * moved.l2_squared * questions))
     assert isinstance(noise, DiscreteLaplaceNoise)
@@ -219,7 +220,7 @@ class Agreement:
     measured: tuple[tuple[Kept, Additive], ...]
 
     def adjusted(self, finest: Sequence[int], totals: Sequence[Sequence[int]]) -> list[int]:
-        """The finest groups as whole numbers, such that they and their sums are near the least squares.
+        """Return the finest groups as whole numbers, such that they and their sums are near the least squares.
 
         Args:
             finest: the noisy integers of the finest groups, in the order of the product of the lists.
@@ -246,7 +247,7 @@ class Agreement:
         return [int(a) + b for a, b in zip(noisy.ravel().tolist(), whole, strict=True)]
 
     def noise(self, kept: Kept) -> Additive:
-        """The law of what the numbers of a level are off by, each of them the same.
+        """Return the law of what the numbers of a level are off by, each of them the same.
 
         Guarantee:
             `WeighedNoise`: its terms are what least squares adds up, its rounding what `adjusted` may be off by.
@@ -254,7 +255,7 @@ class Agreement:
         return _noise(self, kept)
 
     def variance(self, kept: Kept) -> float:
-        """The variance of the numbers of a level, before rounding."""
+        """Return the variance of the numbers of a level, before rounding."""
         return math.fsum(float(a) ** 2 * z.variance for a, z in _terms(self, kept))
 
     def _known(self, component: Kept) -> float:
@@ -299,7 +300,7 @@ def _terms(agreement: Agreement, kept: Kept) -> Parts:
 
 
 def _order(levels: Levels) -> tuple[int, ...] | None:
-    """The keys in an order in which every level keeps the first so many; None where there is none, as in a CUBE."""
+    """Return the keys in an order in which every level keeps the first so many; None if there is none, as in a CUBE."""
     order: list[int] = []
     for kept in sorted(levels.kept, key=len):
         if kept and not set(order) <= set(kept):

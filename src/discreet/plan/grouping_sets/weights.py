@@ -51,7 +51,7 @@ class Levels:
 
     @classmethod
     def of(cls, sizes: Sequence[int], sets: Sequence[Kept]) -> Levels:
-        """The levels of grouping sets, of which one has all keys, each once."""
+        """Return the levels of grouping sets, of which one has all keys, each once."""
         finest = tuple(range(len(sizes)))
         return cls(tuple(sizes), tuple(dict.fromkeys((finest, *sets))))
 
@@ -84,8 +84,8 @@ class LevelCosts:
 
 
 def variances(levels: Levels, measured: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The variance of each level's numbers after least squares, given those of its measurement (∞ if there is none);
-    over the last axis.
+    """Return the variance of each level's numbers after least squares, given those of its measurement (∞ if there is
+    none); over the last axis.
 
     In the components of the analysis of variance, one for each set T of keys, the measurement of level s knows a
     component of T ⊆ s with weight parts(s)/variance(s), and independently of the other components.
@@ -169,7 +169,7 @@ class _Judge:
         return np.asarray(worth)
 
     def _joint(self, column: LevelCosts, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What all levels cost together, of 1."""
+        """Return what all levels cost together, of 1."""
         if column.total is None:
             return np.ones(len(rates))
         grand = np.array([self.levels.cells(s) == 1 for s in self.levels.kept])
@@ -179,7 +179,7 @@ class _Judge:
 
 
 def _improved(start: NDArray[np.int64], judge: _Judge) -> tuple[float, NDArray[np.int64]]:
-    """Moves shares between two levels at a time while that is better; the finest level keeps one at least."""
+    """Move shares between two levels at a time while that is better; the finest level keeps one at least."""
     best, worth, n = start, float(judge.of(start[None])[0]), len(start)
     moves = np.array([[int(k == j) - int(k == i) for k in range(n)] for i in range(n) for j in range(n) if i != j])
     for step in _STEPS:

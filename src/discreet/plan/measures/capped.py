@@ -33,7 +33,7 @@ class CappedTotal(Measure):
         return f"sum(least(greatest({column(self.parts[0])}, {self.low}), {self.high}))"
 
     def span(self, max_rows: int) -> tuple[int, int]:
-        """The question's bounds.
+        """Return the question's bounds.
 
         Raises:
             InvalidParameter: they reach beyond the owner's.

@@ -55,7 +55,7 @@ class LatticeValue:
 
 
 def lattice_value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
-    """The lattice form of a numeric expression whose bounds follow from the declared ones.
+    """Return the lattice form of a numeric expression whose bounds follow from the declared ones.
 
     Raises:
         MissingBounds: a column without declared bounds leaves the expression unbounded; the message names it.
@@ -74,7 +74,9 @@ def lattice_value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
 
 
 def lattice_within(expr: Expr, low: Fraction, high: Fraction) -> LatticeValue:
-    """The lattice form of a real expression that is clamped to given public bounds, whatever bounds it has itself."""
+    """Return the lattice form of a real expression that is clamped to given public bounds, whatever bounds it has
+    itself.
+    """
     a, b = low, high
     if max(abs(a), abs(b)) > LARGEST:
         _refuse_wide()
@@ -111,7 +113,7 @@ def _refuse_wide() -> Never:
 
 
 def grid_step(bound: Fraction) -> Fraction:
-    """The finest power of two of which `bound` is at most 2^RESOLUTION.
+    """Return the finest power of two of which `bound` is at most 2^RESOLUTION.
 
     >>> grid_step(Fraction(200))
     Fraction(1, 4194304)

@@ -55,15 +55,15 @@ class Measure(ABC):
 
     @abstractmethod
     def clipped(self, name: Name, max_rows: int) -> str:
-        """SQL for the contribution of one unit to one group: an integer within `span`, never NULL."""
+        """Return SQL for the contribution of one unit to one group: an integer within `span`, never NULL."""
 
     @abstractmethod
     def summed(self, column: Name) -> str:
-        """SQL for the sum over rows each of which is a unit; `column` names the row-level column of a part."""
+        """Return SQL for the sum over rows each of which is a unit; `column` names the row-level column of a part."""
 
     @abstractmethod
     def span(self, max_rows: int) -> tuple[int, int]:
-        """The least and the greatest contribution; 0 lies between."""
+        """Return the least and the greatest contribution; 0 lies between."""
 
     @property
     @abstractmethod
@@ -275,7 +275,7 @@ class DistinctCount(Measure):
         raise TypeError("COUNT(DISTINCT x) is no sum of what single rows add")
 
     def span(self, max_rows: int) -> tuple[int, int]:
-        """The least and the greatest number of values that are there because a unit is."""
+        """Return the least and the greatest number of values that are there because a unit is."""
         return 0, max_rows
 
     @property
@@ -284,7 +284,7 @@ class DistinctCount(Measure):
 
 
 def clamped(sql: str, span: tuple[int, int]) -> str:
-    """SQL for a number moved into its span; NULL is 0."""
+    """Return SQL for a number moved into its span; NULL is 0."""
     low, high = span
     # coalesce comes first: greatest(NULL, low) would be low
     return f"CAST(least(greatest(coalesce({sql}, 0), {low}), {high}) AS BIGINT)"

@@ -22,7 +22,7 @@ class Ranges(ABC):
 
     @abstractmethod
     def of(self, expr: Expr) -> Range | None:
-        """The range that its values are clamped to; None when there is none."""
+        """Return the range that its values are clamped to; None when there is none."""
 
 
 @dataclass(slots=True)
@@ -65,6 +65,6 @@ class Facts(dict[str, Fact]):
 
 
 def chosen_range(expr: Expr, facts: Mapping[str, Fact]) -> Range | None:
-    """The range of an expression that was chosen for it; None when none was."""
+    """Return the range of an expression that was chosen for it; None when none was."""
     ranges = facts.ranges if isinstance(facts, Facts) else None
     return None if ranges is None else ranges.of(expr)

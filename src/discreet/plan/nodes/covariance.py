@@ -120,7 +120,7 @@ class Covariance(Node):
     def numerators(
         self, first: tuple[float, float], second: tuple[float, float], cells: Sequence[int]
     ) -> tuple[float, float]:
-        """The least and the greatest p + n(q + x̄ȳ) − x̄·sy − ȳ·sx over the means' intervals."""
+        """Return the least and the greatest p + n(q + x̄ȳ) − x̄·sy − ȳ·sx over the means' intervals."""
         n, q = float(cells[self.over]), float(self.product.centre)
         p, sx, sy = (
             float(cells[m.index] * m.step) for m in (x.numerator for x in (self.product, self.first, self.second))
@@ -173,7 +173,7 @@ def _size(m: Mean) -> Fraction:
 
 
 def _largest_factor(c: Covariance) -> Fraction:
-    """The most that |q + x̄ȳ − v| can be."""
+    """Return the most that |q + x̄ȳ − v| can be."""
     x, y, q = _size(c.first), _size(c.second), c.product.centre
     return max(c.product.high - q, q - c.product.low) + 2 * x * y
 

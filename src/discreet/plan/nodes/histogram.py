@@ -29,7 +29,7 @@ class Histogram(OfSpread):
         return True
 
     def compiled(self) -> Answer:
-        """The noisy number of rows of each leaf, rounded to whole rows; below 0 where noise took it there."""
+        """Return the noisy number of rows of each leaf, rounded to whole rows; below 0 where noise took it there."""
 
         def value(_keys: Sequence[Scalar], cells: Sequence[Any]) -> dict[Scalar, int]:
             tree = self.tree(cells)

@@ -45,7 +45,7 @@ class Mean(Node):
         return self.high - self.low
 
     def of(self, cells: Sequence[int]) -> Fraction:
-        """The noisy mean before it is moved into its bounds."""
+        """Return the noisy mean before it is moved into its bounds."""
         count = max(cells[self.denominator.index], 1)
         return self.centre + cells[self.numerator.index] * self.numerator.step / count
 

@@ -90,7 +90,7 @@ class Node(Expr):
     # Over a row of the noisy table.
 
     def compiled(self) -> Answer:
-        """The value as a function of a row of the noisy table; an error is None, as in SQL it is NULL."""
+        """Return the value as a function of a row of the noisy table; an error is None, as in SQL it is NULL."""
         raise TypeError(f"{type(self).__name__} is not part of the answer")
 
     def affine(self) -> Affine | None:
@@ -106,11 +106,11 @@ class Node(Expr):
         return None
 
     def counts(self) -> Combined | None:
-        """What it is when it is affine in counts from one partition."""
+        """Return what it is when it is affine in counts from one partition."""
         return None
 
     def atoms(self) -> list[Node]:
-        """The largest noisy terms whose own intervals are known."""
+        """Return the largest noisy terms whose own intervals are known."""
         affine = self.affine()
         if affine is not None:
             return [self] if affine[1] else []
@@ -119,7 +119,7 @@ class Node(Expr):
         return list(dict.fromkeys(a for e in self.children for a in e.atoms()))
 
     def atom_interval(self, noises: Sequence[Additive], level: Fraction) -> RowInterval:
-        """The interval of an atom, as a function of the released row."""
+        """Return the interval of an atom, as a function of the released row."""
         counts, affine = self.counts(), self.affine()
         if counts is not None:
             return _of_partition(counts, self.compiled(), level)
@@ -134,8 +134,8 @@ class Node(Expr):
         return row
 
     def bounded(self, known: Known, keys: Sequence[Scalar]) -> tuple[Interval, bool]:
-        """An interval for the values while noisy terms lie in known ones, and whether it surely is a value, never NULL.
-        A truth value is 0 or 1.
+        """Return an interval for the values while noisy terms lie in known ones, and whether it surely is a value,
+        never NULL. A truth value is 0 or 1.
         """
         return (known[self] or EVERYTHING, True) if self in known else self._bounded(known, keys)
 
@@ -143,7 +143,9 @@ class Node(Expr):
         return EVERYTHING, False
 
     def number_interval(self, noises: Sequence[Additive], confidence: Fraction) -> RowInterval:
-        """The interval of a number or date, as a function of the released row; dates are microseconds since 1970."""
+        """Return the interval of a number or date, as a function of the released row; dates are microseconds since
+        1970.
+        """
         terms = self.atoms()
         if self.type is None or not (self.type.is_number or (self.type.is_moment and terms)):
             return lambda _keys, _cells: None
@@ -160,8 +162,8 @@ class Node(Expr):
         return row
 
     def interval(self, noises: Sequence[Additive], confidence: Fraction) -> Answer:
-        """The interval as a function of the released row, in the shape of the cell: of a list or map, of each of its
-        values; None where there is none.
+        """Return the interval as a function of the released row, in the shape of the cell: of a list or map, of each of
+        its values; None where there is none.
         """
         kind, found = self.type, self.number_interval(noises, confidence)
         if kind is None or not kind.is_moment:
@@ -179,8 +181,8 @@ class Node(Expr):
         return self.type is not None and (self.type.is_number or (self.type.is_moment and bool(self.atoms())))
 
     def lowest(self, places: Sequence[bool]) -> float:
-        """A number below which the exact value surely is not, −inf where nothing is known; `places` says of each noisy
-        column whether its exact value cannot be below 0.
+        """Return a number below which the exact value surely is not, −inf where nothing is known; `places` says of each
+        noisy column whether its exact value cannot be below 0.
         """
         affine = self.affine()
         if affine is None or not affine[1]:
@@ -191,8 +193,8 @@ class Node(Expr):
     # Before the data.
 
     def known_error(self, laws: Laws, confidence: Fraction) -> float | None:
-        """The half-width t such that noise moves it by at most t with probability `confidence`; None where that depends
-        on the data.
+        """Return the half-width t such that noise moves it by at most t with probability `confidence`; None where that
+        depends on the data.
         """
         counts, affine = self.counts(), self.affine()
         if counts is not None:
@@ -200,7 +202,7 @@ class Node(Expr):
         return quantile(_terms(affine[1], laws.columns), confidence) if affine and affine[1] else None
 
     def noise_variance(self, laws: Laws) -> float | None:
-        """The variance of one noisy number; None for anything else."""
+        """Return the variance of one noisy number; None for anything else."""
         return None
 
     @property
@@ -209,7 +211,7 @@ class Node(Expr):
         return None
 
     def error_over(self, rows: float, noises: Sequence[Additive], confidence: Fraction) -> float:
-        """A half-width that holds whatever the value, when the bounded count (`over`) is so many rows."""
+        """Return a half-width that holds whatever the value, when the bounded count (`over`) is so many rows."""
         raise TypeError(f"the error of {type(self).__name__} does not follow from a number of rows")
 
     def box(self, value: float, error: float) -> tuple[float, float]:
@@ -406,7 +408,7 @@ def _reached(found: Sequence[tuple[Interval, bool]]) -> tuple[Interval, bool]:
 
 
 def point(value: object) -> tuple[float, float] | None:
-    """The interval of one number or date; None for what is neither."""
+    """Return the interval of one number or date; None for what is neither."""
     if isinstance(value, dt.date):
         low, high = moment_range([value])
         return float(low), float(high)
@@ -414,7 +416,7 @@ def point(value: object) -> tuple[float, float] | None:
 
 
 def _written(expr: Expr) -> Fraction | None:
-    """A number that is written out."""
+    """Return a number that is written out."""
     match expr:
         case Literal(value, _) if isinstance(value, int | float) and not isinstance(value, bool):
             return Fraction(value)

@@ -36,7 +36,7 @@ class Laws:
     is_row: bool
 
     def of(self, source: Hashable) -> Additive:
-        """The noise of a spread of which no leaf is chosen by its rank."""
+        """Return the noise of a spread of which no leaf is chosen by its rank."""
         noise = self.sources[source]
         assert not isinstance(noise, ExponentialQuantile)
         return noise
@@ -44,7 +44,7 @@ class Laws:
 
 @lru_cache(maxsize=4096)
 def quantile(terms: Terms, confidence: Fraction) -> float:
-    """A t with P(|Σ aᵢ Zᵢ| ≤ t) ≥ confidence for independent noises, at most about one per cent above the least.
+    """Return a t with P(|Σ aᵢ Zᵢ| ≤ t) ≥ confidence for independent noises, at most about one per cent above the least.
 
     Where a term that is nearly always 0 reaches far beyond the deviation of the sum, the cells are wider, so that there
     are not too many, and t is less close.
@@ -78,5 +78,5 @@ def quantile(terms: Terms, confidence: Fraction) -> float:
 
 @lru_cache(maxsize=4096)
 def _alone(noise: Additive, confidence: Fraction) -> int:
-    """The quantile of one noise, which is searched for."""
+    """Return the quantile of one noise, which is searched for."""
     return noise.quantile(confidence)

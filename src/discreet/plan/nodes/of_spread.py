@@ -23,6 +23,6 @@ class OfSpread(Node):
         return self.spread
 
     def tree(self, cells: Sequence[Any]) -> NoisyTree:
-        """The noisy tree of its spread, from a row of the noisy table."""
+        """Return the noisy tree of its spread, from a row of the noisy table."""
         trees: dict[Spread, NoisyTree] = cells[-1]
         return trees[self.spread]

@@ -94,7 +94,7 @@ def _quotient(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, fl
 def _width(
     s: Slope, noises: Sequence[Additive], level: Fraction
 ) -> Callable[[tuple[float, float], tuple[float, float], tuple[float, float]], float]:
-    """The quantile of A − βB for means and a slope in given intervals."""
+    """Return the quantile of A − βB for means and a slope in given intervals."""
     c, v = s.covariance, s.variance
     x, y = (c.first, c.second) if c.first == v.first else (c.second, c.first)
     measured: list[Measured] = [m.numerator for m in (c.product, v.product, x, y)]
@@ -120,5 +120,5 @@ def _width(
 
 
 def _power(size: float) -> int | None:
-    """The least k with `size` at most _RATIO^k."""
+    """Return the least k with `size` at most _RATIO^k."""
     return math.ceil(math.log(size) / math.log(_RATIO) + 1e-9) if size else None

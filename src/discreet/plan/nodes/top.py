@@ -29,7 +29,7 @@ class Top(OfSpread):
         return self.of.is_number or self.of.is_moment
 
     def compiled(self) -> Answer:
-        """The values of the leaves with the greatest noisy weights; of equal ones the first in their order."""
+        """Return the values of the leaves with the greatest noisy weights; of equal ones the first in their order."""
 
         def value(_keys: Sequence[Scalar], cells: Sequence[Any]) -> list[Scalar]:
             weights = self.tree(cells).leaves

@@ -47,12 +47,12 @@ class Combined:
     parts: tuple[tuple[Fraction, tuple[int, ...]], ...]
 
     def scaled(self, by: Fraction) -> Combined | None:
-        """It times a number; None for 0 times."""
+        """Return it times a number; None for 0 times."""
         parts = tuple((size * by, cells) for size, cells in self.parts)
         return Combined(self.spread, self.constant * by, parts) if by else None
 
     def shifted(self, by: Fraction) -> Combined:
-        """It plus a number."""
+        """Return it plus a number."""
         return replace(self, constant=self.constant + by)
 
     def plus(self, other: Combined) -> Combined | None:
@@ -80,7 +80,7 @@ class Combined:
         return sum((abs(size) for cells, size in sizes.items() if not self._is_whole(cells)), Fraction(0))
 
     def reach(self, noise: Additive, confidence: Fraction) -> float:
-        """A t with P(|noise of the estimate| ≤ t) ≥ confidence."""
+        """Return a t with P(|noise of the estimate| ≤ t) ≥ confidence."""
         return float(_reach(self, noise, confidence))
 
     def error(self, noise: Additive, confidence: Fraction) -> float:
@@ -115,7 +115,7 @@ def _reach(column: Combined, noise: Additive, confidence: Fraction) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def _quantile(sizes: tuple[tuple[Fraction, int], ...], noise: Additive, confidence: Fraction) -> Fraction:
-    """A quantile of the sum of so many draws with each weight."""
+    """Return a quantile of the sum of so many draws with each weight."""
     if not sizes:
         return Fraction(0)
     laws = [(w, noise if n == 1 else SummedNoise(noise, n)) for w, n in sizes]

@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 
 
 def in_ratios(node: Node) -> list[Measured]:
-    """The noisy columns that means and the like are made of, which have to be columns."""
+    """Return the noisy columns that means and the like are made of, which have to be columns."""
     return [m for e in node.walk() if not e.children for m in measured_in(e) if m is not e]
 
 
 def condition(measure: Measure) -> Expr | None:
-    """The condition whose rows a measure counts: COUNT(CASE WHEN condition THEN 1 END); None for another measure."""
+    """Return the condition whose rows a measure counts: COUNT(CASE WHEN condition THEN 1 END); None for another
+    measure.
+    """
     if not isinstance(measure, KnownCount):
         return None
     match measure.argument:
@@ -56,8 +58,8 @@ def condition(measure: Measure) -> Expr | None:
 def joint_spread(
     conditions: Sequence[Expr], b: BoundedQuery, *, gaussian: bool
 ) -> tuple[Spread, list[tuple[int, ...]]] | None:
-    """The spread from which the rows under these conditions are counted, and for each condition its leaves; None where
-    each is better counted by itself.
+    """Return the spread from which the rows under these conditions are counted, and for each condition its leaves; None
+    where each is better counted by itself.
     """
     if len(conditions) < 2:
         return None
@@ -83,7 +85,7 @@ def width_of(question: Question) -> int:
 
 
 def shares_of(question: Question) -> tuple[Fraction, ...]:
-    """The part of the columns' budget that each column has and each level of each spread, such that all of a
+    """Return the part of the columns' budget that each column has and each level of each spread, such that all of a
     partition's levels have what its counts would have had together; nothing where all parts are alike anyhow.
     """
     read = [looked.spread for looked in question.spreads]
@@ -95,7 +97,7 @@ def shares_of(question: Question) -> tuple[Fraction, ...]:
 
 
 def _moved(b: BoundedQuery, cells: int) -> tuple[float, float]:
-    """The norms by which one unit moves a level of the cells, of those by which it moves one count."""
+    """Return the norms by which one unit moves a level of the cells, of those by which it moves one count."""
     one = sensitivity_of((0, 1), b.max_groups, b.keys.count, b.table.relation)
     level = spread_sensitivity(1, b.max_groups, b.keys.count, cells, b.table.relation)
     return level.l1 / one.l1, level.l2_squared / one.l2_squared
@@ -127,7 +129,7 @@ class Partition:
 
 
 def partition(conditions: Sequence[Expr]) -> Partition | None:
-    """The cells that conditions on a row cut all rows into; None where these are too many to be counted."""
+    """Return the cells that conditions on a row cut all rows into; None where these are too many to be counted."""
     axes: dict[Expr, _Axis] = {}
     for condition in conditions:
         _collect(condition, axes)
@@ -215,7 +217,7 @@ class _Comparison:
 
 
 def _collect(condition: Expr, axes: dict[Expr, _Axis]) -> None:
-    """Notes each expression that a condition compares, with the constants."""
+    """Note each expression that a condition compares, with the constants."""
     if parts := condition.args_of("and", "or", "not"):
         for part in parts:
             _collect(part, axes)
@@ -230,7 +232,7 @@ def _collect(condition: Expr, axes: dict[Expr, _Axis]) -> None:
 
 
 def _comparison(condition: Expr) -> _Comparison | None:
-    """A comparison of an expression with constants; None for anything else."""
+    """Return a comparison of an expression with constants; None for anything else."""
     if not isinstance(condition, Call):
         return None
     name, args = condition.name, condition.args
@@ -253,7 +255,7 @@ def _comparison(condition: Expr) -> _Comparison | None:
 
 
 def _of_whole(expr: Expr, name: str, values: Sequence[Scalar]) -> _Comparison | None:
-    """A comparison of whole numbers with one real constant, as one with a whole constant."""
+    """Return a comparison of whole numbers with one real constant, as one with a whole constant."""
     (value,) = values if len(values) == 1 else (None,)
     if not isinstance(value, float) or not abs(value) < _EXACT:
         return None
@@ -281,7 +283,7 @@ def _is_cut(kind: Type | None, name: str) -> bool:
 
 
 def _constant(expr: Expr) -> Scalar:
-    """The value of an expression that reads no column."""
+    """Return the value of an expression that reads no column."""
     try:
         return expr.of_row({})
     except (TypeError, KeyError):
@@ -289,7 +291,7 @@ def _constant(expr: Expr) -> Scalar:
 
 
 def _truth(condition: Expr, where: Mapping[Expr, tuple[_Axis, NDArray[Any]]]) -> Truth:
-    """The truth of a condition in each combination of regions."""
+    """Return the truth of a condition in each combination of regions."""
     if isinstance(condition, Call) and condition.name in ("and", "or", "not"):
         parts = [_truth(p, where) for p in condition.args]
         if condition.name == "not":
@@ -341,5 +343,5 @@ def _placed(axes: Sequence[_Axis], places: NDArray[Any], possible: NDArray[np.bo
 
 
 def _literal(axis: _Axis, region: int) -> Literal:
-    """The constant at a region, or above it."""
+    """Return the constant at a region, or above it."""
     return Literal(axis.cuts[region // 2], axis.expr.type)

@@ -45,8 +45,8 @@ _WORTH = math.log(0.95)  # mean logarithm of variances from which on counts are 
 def chosen(
     counts: Sequence[tuple[int, ...]], cells: int, moved: tuple[float, float], *, gaussian: bool
 ) -> Layers | None:
-    """The layers from which no count has more noise than alone with its own part of the budget, and all of them the
-    least; None where that is not better than each count by itself.
+    """Return the layers from which no count has more noise than alone with its own part of the budget, and all of them
+    the least; None where that is not better than each count by itself.
 
     Args:
         counts: for each condition the cells whose rows fulfil it.
@@ -66,7 +66,7 @@ def chosen(
 
 
 def squared(read: Weights) -> float:
-    """The sum of the squared weights: the variance of a count whose sums have noise of variance 1."""
+    """Return the sum of the squared weights: the variance of a count whose sums have noise of variance 1."""
     return sum(w * w for _, _, w in read) / PARTS**2
 
 
@@ -101,7 +101,7 @@ def _holds_cells(layers: Layers) -> bool:
 
 
 def _own(layers: Layers, count: tuple[int, ...]) -> Weights:
-    """A condition that is measured itself."""
+    """Return a condition that is measured itself."""
     return next(((level, layer.index(count), PARTS),) for level, layer in enumerate(layers) if count in layer)
 
 
@@ -137,8 +137,8 @@ def _blocks(cells: int, size: int) -> Layer:
 
 
 def _coloured(counts: Sequence[tuple[int, ...]]) -> Layers:
-    """The conditions in layers of such as lie apart, each in the first where it has room; for ranges these are as few
-    layers as there are ranges over one place.
+    """Return the conditions in layers of such as lie apart, each in the first where it has room; for ranges these are
+    as few layers as there are ranges over one place.
     """
     layers: list[list[tuple[int, ...]]] = []
     taken: list[set[int]] = []

@@ -99,7 +99,7 @@ class PersonCost:
 
 
 def toll_of(plans: Sequence[Query], charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
-    """What a charge for these measurements costs each person, counted by a filter of this capacity.
+    """Return what a charge for these measurements costs each person, counted by a filter of this capacity.
 
     Raises:
         InvalidParameter: the filter cannot count the charge.
@@ -185,7 +185,8 @@ class _Scaled:
     def of(
         cls, rates: Sequence[Rate], unit: Fraction, fixed: Fraction, most: Sequence[tuple[int, int]]
     ) -> _Scaled | None:
-        """The rates in parts of `unit`, exactly where they fit, else rounded up; None if that does not fit either.
+        """Return the rates in parts of `unit`, exactly where they fit, else rounded up; None if that does not fit
+        either.
 
         `most` is, for each column, what Σ|c| and Σc² are at most.
         """
@@ -205,7 +206,8 @@ class _Scaled:
         return None
 
     def sql(self, most: Sequence[tuple[int, int]], *, several: bool) -> str:
-        """The stage of each person's sums, and the person's parts: ⌈x⌉ as (x + d − 1) // d, with nothing below 0.
+        """Return the stage of each person's sums, and the person's parts: ⌈x⌉ as (x + d − 1) // d, with nothing below
+        0.
 
         `several` says whether a person may add to several groups; else each has one row, and nothing is to be summed.
         """
@@ -281,7 +283,7 @@ class Rates:
 
 
 def rates_of(plan: Query, rule: Filter, worst: Tally) -> Rates:
-    """The rates of a plan under a person's filter; `worst` is what the whole charge costs under it.
+    """Return the rates of a plan under a person's filter; `worst` is what the whole charge costs under it.
 
     What is charged by contribution is the noise of sums. The rest of the plan's events, whatever they are of, is
     charged in full; where the two do not make up the plan's events, or one has no price of its own in this filter,
@@ -298,7 +300,9 @@ def rates_of(plan: Query, rule: Filter, worst: Tally) -> Rates:
 
 
 def rate_of(noises: Sequence[Additive], rule: Filter) -> Rate | None:
-    """The rate of a column with the noise of its groups and then that of each level of totals; None if it has none."""
+    """Return the rate of a column with the noise of its groups and then that of each level of totals; None if it has
+    none.
+    """
     laplace = [z.scale for z in noises if isinstance(z, DiscreteLaplaceNoise)]
     gaussian = [z.sigma**2 for z in noises if isinstance(z, RoundedGaussianNoise)]
     if (laplace and gaussian) or len(laplace) + len(gaussian) != len(noises):
@@ -346,7 +350,7 @@ def _noisy_columns(plan: Query) -> list[tuple[list[Additive], Composed]]:
 
 
 def _without(events: Composed, own: Composed) -> Composed | None:
-    """The events without some of them; None if these are not all among them."""
+    """Return the events without some of them; None if these are not all among them."""
     left = Counter(dict(events.parts))
     for event, n in own:
         left[event] -= n
@@ -354,7 +358,7 @@ def _without(events: Composed, own: Composed) -> Composed | None:
 
 
 def _fixed(events: Composed, rule: Filter) -> Tally | None:
-    """What these events cost in the units of the filter; None where they have no price there one by one."""
+    """Return what these events cost in the units of the filter; None where they have no price there one by one."""
     if not isinstance(rule, BasicFilter):
         return rule.cost(Charge(events, Approximate(Fraction(0))))
     if any(e.pure is None for e, _ in events):

@@ -26,7 +26,7 @@ BEYOND: dict[Type, Scalar] = {
 
 
 def binned_spread(value: Expr, ends: Sequence[Scalar], high: Bound) -> Spread:
-    """A leaf for each bin: from above the end before it up to its own. NULL is in none.
+    """Return a leaf for each bin: from above the end before it up to its own. NULL is in none.
 
     Where values above the last end can be, since `high` is above it, one more leaf has them; else the last bin has all
     that is left.

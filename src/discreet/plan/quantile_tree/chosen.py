@@ -37,7 +37,7 @@ class ChosenLeaves:
         self.chosen = Chosen(families[0, 0][0], families[1, 0], families[2, 0])
 
     def quantile(self, p: Fraction, kind: Type) -> Scalar:
-        """The value that the named leaf stands for; `p` is the one that it was named for."""
+        """Return the value that the named leaf stands for; `p` is the one that it was named for."""
         return self.spread.at(self.chosen.cell, kind)
 
     def interval(self, p: Fraction, confidence: Fraction) -> tuple[float, float]:
@@ -46,7 +46,7 @@ class ChosenLeaves:
 
 
 def named(chosen: Chosen) -> Families:
-    """What was released, as the nodes of a tree are stored."""
+    """Return what was released, as the nodes of a tree are stored."""
     return {(0, 0): (chosen.cell,), (1, 0): chosen.edges, (2, 0): chosen.counts}
 
 

@@ -73,7 +73,7 @@ class Spread(Measure):
         return (self.value.high - self.value.low) // self.width + 1
 
     def steps(self, *, is_row: bool) -> int:
-        """Steps of weight in one row: a single one where each row is a unit."""
+        """Return the steps of weight in one row: a single one where each row is a unit."""
         return 1 if is_row else STEPS
 
     def rows(self, steps: int, *, is_row: bool) -> float:
@@ -81,7 +81,7 @@ class Spread(Measure):
         return steps / self.steps(is_row=is_row) + (0.0 if is_row else 0.5)
 
     def total(self, max_rows: int, *, is_row: bool = False) -> int:
-        """The most weight that a unit adds to a group."""
+        """Return the most weight that a unit adds to a group."""
         return max_rows * self.steps(is_row=is_row)  # at most 2^51, as max_rows is at most 2^31
 
     @property
@@ -89,7 +89,7 @@ class Spread(Measure):
         return ((Tally.KNOWN, self.value),)
 
     def clipped(self, name: Name, max_rows: int) -> str:
-        """SQL for the weight of each row of a unit in a group: n rows of total//max(n, max_rows) are at most total."""
+        """Return SQL for the weight of each row of a unit in a group: n rows of total//max(n, max_rows) are ≤ total."""
         return f"{self.total(max_rows)} // greatest({name(self.parts[0])}, {max_rows})"
 
     def summed(self, column: Name) -> str:
@@ -119,8 +119,8 @@ class Spread(Measure):
         return f"how rows spread over {self.leaves:,} {kind}{tree}"
 
     def at(self, leaf: int, kind: Type) -> Scalar:
-        """The value that stands for a leaf: its own, or the middle of its part of the range; a date or time for its
-        number of days or seconds since 1970.
+        """Return the value that stands for a leaf: its own, or the middle of its part of the range; a date or time for
+        its number of days or seconds since 1970.
         """
         if kind.is_moment:
             found = self.at(leaf, Type.INT)
@@ -138,7 +138,7 @@ class Spread(Measure):
         return float(middle * self.value.step)
 
     def reach(self, first: int, last: int) -> tuple[float, float]:
-        """The least and the greatest number that two leaves and all between them stand for."""
+        """Return the least and the greatest number that two leaves and all between them stand for."""
         if self.listed is not None:
             ends = self.listed[first], self.listed[last]
             assert isinstance(ends[0], int | float) and isinstance(ends[1], int | float)
@@ -147,7 +147,7 @@ class Spread(Measure):
         return float(self._ends(first)[0] * step), float(self._ends(last)[1] * step)
 
     def _ends(self, leaf: int) -> tuple[int, int]:
-        """The first and the last grid step of a leaf."""
+        """Return the first and the last grid step of a leaf."""
         first = self.value.low + leaf * self.width
         return first, min(first + self.width - 1, self.value.high)
 
@@ -166,7 +166,7 @@ class TreeRead:
 
 
 def ordered_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
-    """The spread of a number, for quantiles: leaves are its listed values, whole numbers, or parts of its range.
+    """Return the spread of a number, for quantiles: leaves are its listed values, whole numbers, or parts of its range.
 
     Raises:
         MissingBounds, UnsupportedQuery: its bounds are not declared, or it has no order that is answered.
@@ -189,7 +189,7 @@ def ordered_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
 
 
 def counted_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
-    """The spread of a column of which each value is a leaf, for MODE.
+    """Return the spread of a column of which each value is a leaf, for MODE.
 
     Raises:
         MissingBounds, UnsupportedQuery: its values are not declared, or are too many.
@@ -209,7 +209,7 @@ def counted_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
 
 
 def _lattice(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
-    """The column as whole steps of a grid; what is missing is said of quantiles."""
+    """Return the column as whole steps of a grid; what is missing is said of quantiles."""
     try:
         return lattice_value(expr, facts)
     except (MissingBounds, InvalidParameter) as error:
@@ -234,7 +234,9 @@ def _of_list(expr: Expr, values: tuple[Scalar, ...], *, flat: bool) -> Spread:
 
 
 def _listed(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:
-    """The public values of an expression over columns with listed ones, in their order; None where there are none."""
+    """Return the public values of an expression over columns with listed ones, in their order; None where there are
+    none.
+    """
     value = _kept(expr)
     if value.type is Type.BOOL:
         return False, True
@@ -262,7 +264,7 @@ def _has_list(fact: Fact | None, *, number: bool) -> bool:
 
 
 def _kept(expr: Expr) -> Expr:
-    """The value of CASE WHEN condition THEN value END, as FILTER is written."""
+    """Return the value of CASE WHEN condition THEN value END, as FILTER is written."""
     match expr:
         case Call("case", (_, value, Literal(None, _)), _):
             return value
@@ -296,7 +298,7 @@ def _shape(leaves: int) -> tuple[int, int]:
 
 
 def _root(leaves: int, depth: int) -> int:
-    """The least fan-out of a tree of this depth with so many leaves."""
+    """Return the least fan-out of a tree of this depth with so many leaves."""
     fanout: int = max(round(leaves ** (1 / depth)) - 1, 1)
     while fanout**depth < leaves:
         fanout += 1

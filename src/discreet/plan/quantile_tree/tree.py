@@ -74,7 +74,7 @@ class NoisyTree:
         """Whether counts that are read from it are shown as 0 where noise took them below."""
 
     def family(self, level: int, place: int) -> tuple[int, ...] | None:
-        """The noisy weights of a node's children, drawn now if they never were; None when they cannot be."""
+        """Return the noisy weights of a node's children, drawn now if they never were; None when they cannot be."""
         if (level, place) not in self.families:
             if self._draw is None:
                 return None
@@ -91,7 +91,7 @@ class NoisyTree:
                 self._between(p, confidence)
 
     def quantile(self, p: Fraction, kind: Type) -> Scalar:
-        """The value at share p of the weight, inside the bounds whatever the noise; it never falls when p grows."""
+        """Return the value at share p of the weight, inside the bounds for any noise; it never falls when p grows."""
         return self.spread.at(self._leaf(p), kind)
 
     def interval(self, p: Fraction, confidence: Fraction) -> tuple[float, float]:
@@ -102,7 +102,7 @@ class NoisyTree:
         return self.spread.reach(min(first, leaf), max(last, leaf))
 
     def commonest(self, kind: Type) -> Scalar:
-        """The value of the heaviest leaf: the first of them where several are."""
+        """Return the value of the heaviest leaf: the first of them where several are."""
         weights = self.leaves
         return self.spread.at(weights.index(max(weights)), kind)
 
@@ -122,8 +122,8 @@ class NoisyTree:
         return leaves
 
     def _leaf(self, p: Fraction) -> int:
-        """The leaf where the noisy rank reaches p times the noisy total, and so far from both ends (half a row at
-        least) that noise alone would seldom have taken it there.
+        """Return the leaf where the noisy rank reaches p times the noisy total, and so far from both ends (half a row
+        at least) that noise alone would seldom have taken it there.
         """
         top = self.family(0, 0)
         assert top is not None
@@ -140,8 +140,8 @@ class NoisyTree:
         return self._descend(lambda edges: _first(edges, passes))[0]
 
     def _between(self, p: Fraction, confidence: Fraction) -> tuple[int, int]:
-        """The first and the last leaf of an interval: at the true leaf's ancestors' edges, `depth` on each side, the
-        test on the rank fails with the probability that is left, all of them together.
+        """Return the first and the last leaf of an interval: at the true leaf's ancestors' edges, `depth` on each side,
+        the test on the rank fails with the probability that is left, all of them together.
         """
         sides = 1 if p in (0, 1) else 2
         level = 1 - 2 * (1 - confidence) / (sides * self.spread.depth)
@@ -169,7 +169,7 @@ class NoisyTree:
         return lambda e: rank_error(self.noise, ((left, e.left), (p, n - e.left), (one, e.deep)), confidence)
 
     def _descend(self, choose: Callable[[Sequence[Edge]], int]) -> tuple[int, int]:
-        """The first and the last leaf below the node that is reached: a leaf, unless children were never drawn."""
+        """Return the first and the last leaf below the node that is reached: a leaf, unless children are not drawn."""
         level = place = 0
         low = high = Edge(0, 0, 0)
         while level < self.spread.depth and (weights := self.family(level, place)) is not None:
@@ -182,7 +182,9 @@ class NoisyTree:
 
 
 def children(spread: Spread, level: int, place: int) -> list[tuple[int, int]]:
-    """The leaves below each child of a node, as (first, one after the last); children without leaves are left out."""
+    """Return the leaves below each child of a node, as (first, one after the last); children without leaves are left
+    out.
+    """
     size = spread.fanout ** (spread.depth - level - 1)
     first = place * spread.fanout * size
     starts = range(first, min(first + spread.fanout * size, spread.leaves), size)
@@ -203,7 +205,7 @@ class ExactLeaves:
         return cls(leaves, [0, *itertools.accumulate(weights[i] for i in leaves)])
 
     def sums(self, spread: Spread, level: int, place: int) -> list[int]:
-        """The weight of each child of a node; of each node of a level, where these are listed."""
+        """Return the weight of each child of a node; of each node of a level, where these are listed."""
         if spread.layers is not None:
             held = dict(zip(self.leaves, pairwise(self.before), strict=True))
             weights = {leaf: after - before for leaf, (before, after) in held.items()}
@@ -215,12 +217,12 @@ class ExactLeaves:
 
 
 def families_json(families: Families) -> list[Any]:
-    """The stored form of what was looked at; integers are text."""
+    """Return the stored form of what was looked at; integers are text."""
     return [[level, place, [str(w) for w in weights]] for (level, place), weights in sorted(families.items())]
 
 
 def families_of(kept: Sequence[Any]) -> dict[Family, tuple[int, ...]]:
-    """What `families_json` wrote."""
+    """Return what `families_json` wrote."""
     return {(int(level), int(place)): tuple(int(w) for w in weights) for level, place, weights in kept}
 
 
@@ -232,7 +234,7 @@ def _top_edges(weights: Sequence[int]) -> list[Edge]:
 
 
 def _edges(weights: Sequence[int], low: Edge, high: Edge) -> list[Edge]:
-    """The edges of a node's children, each reckoned from that edge of the node which takes fewer noisy nodes."""
+    """Return the edges of a node's children, each reckoned from that edge of the node which takes fewer noisy nodes."""
     n, before = len(weights), [0, *itertools.accumulate(weights)]
     edges = [low]
     for j in range(1, n):
@@ -244,10 +246,10 @@ def _edges(weights: Sequence[int], low: Edge, high: Edge) -> list[Edge]:
 
 
 def _first(edges: Sequence[Edge], passes: Callable[[Edge], bool]) -> int:
-    """The first child whose right edge passes; the last child when none does."""
+    """Return the first child whose right edge passes; the last child when none does."""
     return next((j for j in range(len(edges) - 2) if passes(edges[j + 1])), len(edges) - 2)
 
 
 def _last(edges: Sequence[Edge], passes: Callable[[Edge], bool]) -> int:
-    """The last child whose left edge passes; the first child when none does."""
+    """Return the last child whose left edge passes; the first child when none does."""
     return next((j for j in range(len(edges) - 2, 0, -1) if passes(edges[j])), 0)

@@ -16,7 +16,7 @@ from discreet.plan.rules.rule import Rule
 
 
 def _by_rank(query: Query, terms: PlanTerms) -> Query | None:
-    """The query with each quantile chosen by rank that is alone on its spread and closer so."""
+    """Return the query with each quantile chosen by rank that is alone on its spread and closer so."""
     question = query.question
     if terms.kind is not Kind.LAPLACE or not question.spreads:
         return None

@@ -117,7 +117,7 @@ def _with_all_columns(same: Sequence[Query], terms: PlanTerms) -> Query:
 
 
 def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: PlanTerms) -> _Shared:
-    """The noise of each measurement's columns, and its selection of groups, from one budget.
+    """Return the noise of each measurement's columns, and its selection of groups, from one budget.
 
     Each column, level of a spread and selection gets what it needs (`needs.py`), and of what is left in proportion.
     `asked` has for each measurement its questions, planned alone with their part of ε and δ.
@@ -185,7 +185,7 @@ def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: 
 
 
 def _with_totals(query: Query, *, plain: bool) -> Allocation:
-    """The noise of a measurement, divided among levels where no number has more by it."""
+    """Return the noise of a measurement, divided among levels where no number has more by it."""
     found = measured_totals(query, plain=plain)
     if found is None or not has_no_more_noise(replace(query, allocation=found), query):
         return query.allocation
@@ -199,7 +199,7 @@ def _levels(plan: Query) -> list[tuple[Sensitivity, int]]:
 
 
 def _check_price(events: Composed, guarantee: Approximate) -> None:
-    """The events of all measurements together cost no more than what is charged, by the accountant."""
+    """Check that the events of all measurements together cost no more than what is charged, by the accountant."""
     pure = failure = Fraction(0)
     exact = True
     for event, n in events:
@@ -226,7 +226,7 @@ def _place(plan: Query, measured: Query, measurement: int) -> Place:
 
 
 def _output(query: Query, alone: Query, measured: Query, place: Place, shared: _Shared, questions: int) -> PlanOutput:
-    """A question's answer: with the noise of its columns as measured in the batch, and the price of the batch."""
+    """Return a question's answer: with the noise of its columns as measured in the batch, and the batch's price."""
     a = measured.allocation
     own = Allocation(
         tuple(a.noises[i] for i in place.columns),
@@ -245,7 +245,9 @@ def _output(query: Query, alone: Query, measured: Query, place: Place, shared: _
 
 
 def _identity(measurements: Sequence[Query], law: tuple[str, ...]) -> str:
-    """The measurement's own where there is one with even parts, so that it is the same question; else one of all."""
+    """Return the measurement's own where there is one with even parts, so that it is the same question; else one of
+    all.
+    """
     if len(measurements) == 1 and not law:
         return measurements[0].identity
     described: list[Any] = ["batch", 1, [p.identity for p in measurements]]

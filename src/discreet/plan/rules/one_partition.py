@@ -36,7 +36,7 @@ _EVERY = Literal(True, Type.BOOL)
 
 
 def _jointly(query: Query, terms: PlanTerms) -> Query | None:
-    """The question with its counts under conditions read from one partition; None where that is not better."""
+    """Return the question with its counts under conditions read from one partition; None where that is not better."""
     question = query.question
     by_rank = any(isinstance(law, ExponentialQuantile) for law in query.allocation.spreads)
     if question.outer.sets is not None or not question.table.unit.is_row or by_rank:
@@ -67,7 +67,7 @@ def _jointly(query: Query, terms: PlanTerms) -> Query | None:
 
 
 def _lifted(asked: Mapping[str, Query], terms: PlanTerms) -> Plan | None:
-    """The questions of a batch, those that can be read from one partition rewritten so; None where none can."""
+    """Return the questions of a batch, those that can be read from one partition rewritten so; None where none can."""
     if any(is_composed(q) for q in asked.values()):
         return None  # where Laplace columns compose by a δ, each is given what it has alone
     over: dict[tuple[str, Keys], dict[str, Expr]] = {}
@@ -90,7 +90,7 @@ def _lifted(asked: Mapping[str, Query], terms: PlanTerms) -> Plan | None:
 
 
 def _condition(query: Query) -> Expr | None:
-    """The condition whose rows a question counts, if that is all that it measures and may be lifted."""
+    """Return the condition whose rows a question counts, if that is all that it measures and may be lifted."""
     q = query.question
     if len(q.measures) != 1 or q.spreads or q.outer.sets is not None or q.relation is not None:
         return None

@@ -101,7 +101,7 @@ def _compared(after: Query, before: Query) -> _Pairs:
 
 
 def _measured(after: Query, before: Query) -> _Pairs:
-    """The variances of columns and spreads that both have, and the errors of ranks."""
+    """Return the variances of columns and spreads that both have, and the errors of ranks."""
     a, b, own = after.allocation, before.allocation, before.question
     for noise, was in zip(a.reports, b.reports, strict=True):
         yield noise.variance, was.variance
@@ -123,7 +123,7 @@ def _measured(after: Query, before: Query) -> _Pairs:
 
 
 def _read(after: Query, before: Query) -> _Pairs:
-    """The errors and the variances of affine numbers that are read from something else."""
+    """Return the errors and the variances of affine numbers that are read from something else."""
     pairs = zip(after.question.outer.expressions, before.question.outer.expressions, strict=True)
     changed = [(one, other) for one, other in pairs if one != other]
     if changed:

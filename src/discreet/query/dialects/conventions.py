@@ -50,11 +50,11 @@ class Prepared:
     has_clause: bool = False
 
     def epsilon_or(self, given: Real | None) -> Real | None:
-        """The ε of the clause or of the caller, who may both say it if they agree."""
+        """Return the ε of the clause or of the caller, who may both say it if they agree."""
         return self.epsilon if given is None else self._agreed("epsilon", given, self.epsilon)
 
     def delta_or(self, given: Real) -> Real:
-        """The δ of the clause or of the caller; 0 is what a caller says who does not say it."""
+        """Return the δ of the clause or of the caller; 0 is what a caller says who does not say it."""
         if self.delta is not None and exact("delta", given) == 0:
             return self.delta
         return self._agreed("delta", given, self.delta)
@@ -68,7 +68,7 @@ class Prepared:
 
 
 def prepare(sql: str, dialect: object, tables: Sequence[TableSchema]) -> Prepared:
-    """Takes off what stands in a question beside it, applies it, and puts the rest into DuckDB's spelling.
+    """Take off what stands in a question beside it, applies it, and puts the rest into DuckDB's spelling.
 
     Raises:
         UnsupportedQuery, InvalidParameter: a form that is not answered, or one that would weaken the owner's policy.
@@ -103,7 +103,7 @@ def refuse_clause() -> Never:
 
 
 def _tokens(sql: object, dialect: object) -> list[Token] | None:
-    """The words of a text that has one of the conventions in it."""
+    """Return the words of a text that has one of the conventions in it."""
     if not isinstance(sql, str) or dialect not in DIALECTS:
         return None
     if CLAUSE not in sql.upper() and BOUNDS not in sql.upper():
@@ -115,13 +115,13 @@ def _tokens(sql: object, dialect: object) -> list[Token] | None:
 
 
 def _word(token: Token) -> str:
-    """A word of the language or a bare name; nothing for texts and quoted names."""
+    """Return a word of the language or a bare name; nothing for texts and quoted names."""
     quoted = token.token_type in (TokenType.STRING, TokenType.IDENTIFIER)
     return "" if quoted else token.text.upper()
 
 
 def _clause(tokens: Sequence[Token], edits: list[tuple[int, int, str]]) -> dict[str, str] | None:
-    """The options of the clause, once, behind the outermost SELECT."""
+    """Return the options of the clause, once, behind the outermost SELECT."""
     words, depth = [_word(t) for t in tokens], 0
     found: dict[str, str] | None = None
     for i, word in enumerate(words):
@@ -194,7 +194,7 @@ def _refuse_bounds(what: str) -> Never:
 
 
 def _opening(words: Sequence[str], at: int) -> int | None:
-    """The bracket that is open there."""
+    """Return the bracket that is open there."""
     depth = 0
     for i in range(at - 1, -1, -1):
         depth += {")": 1, "(": -1}.get(words[i], 0)
@@ -204,7 +204,7 @@ def _opening(words: Sequence[str], at: int) -> int | None:
 
 
 def _closing(words: Sequence[str], opening: int) -> int:
-    """The bracket that closes that one."""
+    """Return the bracket that closes that one."""
     depth = 0
     for i in range(opening, len(words)):
         depth += {"(": 1, ")": -1}.get(words[i], 0)
@@ -214,7 +214,7 @@ def _closing(words: Sequence[str], opening: int) -> int:
 
 
 def _split(tokens: Sequence[Token]) -> list[list[Token]]:
-    """What stands between commas; a bracket within is no part of either."""
+    """Return what stands between commas; a bracket within is no part of either."""
     parts: list[list[Token]] = [[]]
     for t in tokens:
         if _word(t) == ",":
@@ -225,7 +225,7 @@ def _split(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def _tightened(table: TableSchema, options: dict[str, str]) -> TableSchema:
-    """The table under the cap on groups that the question asks for."""
+    """Return the table under the cap on groups that the question asks for."""
     asked, unit = options.get("MAX_GROUPS_CONTRIBUTED"), table.unit
     if asked is None or table.public:
         return table
@@ -245,7 +245,7 @@ def _tightened(table: TableSchema, options: dict[str, str]) -> TableSchema:
 
 
 def _check_unit(asked: str | None, tables: Sequence[TableSchema]) -> None:
-    """The unit is the owner's."""
+    """Check that the unit is the owner's."""
     if asked is None:
         return
     units = {t.unit.column for t in tables if not t.public and t.reached is None}

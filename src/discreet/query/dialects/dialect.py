@@ -30,7 +30,7 @@ NAMES = {"postgres": "PostgreSQL", "bigquery": "BigQuery", "snowflake": "Snowfla
 
 
 def as_duckdb(sql: Any, dialect: object, tables: Sequence[TableSchema]) -> Any:
-    """The same question as DuckDB spells it.
+    """Return the same question as DuckDB spells it.
 
     Raises:
         InvalidParameter: no dialect of that name.
@@ -77,7 +77,7 @@ class Reader:
         self._folded = {c.lower() for c in self._columns}
 
     def read(self, node: exp.Expr) -> exp.Expr:
-        """The node as DuckDB's parser would give it."""
+        """Return the node as DuckDB's parser would give it."""
         rule = RULES.get(type(node))
         if rule is not None:
             return rule(node, self)
@@ -88,7 +88,7 @@ class Reader:
         return self.rebuilt(node)
 
     def rebuilt(self, node: exp.Expr) -> exp.Expr:
-        """The same node with its parts read; a part that is not known is refused."""
+        """Return the same node with its parts read; a part that is not known is refused."""
         allowed, marks = NEUTRAL[type(node)]
         parts = {k: v for k, v in node.args.items() if v and k not in marks}
         if isinstance(node, exp.Join) and node.kind in ("SEMI", "ANTI") and node.side == "LEFT":
@@ -164,7 +164,7 @@ _WORDS = frozenset(word.strip() for word in Tokenizer.KEYWORDS)
 
 
 def _written(tree: exp.Expr, dialect: str) -> str:
-    """The text, which DuckDB's grammar reads as this very tree."""
+    """Return the text, which DuckDB's grammar reads as this very tree."""
     text, again = "", None
     try:
         text = tree.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)

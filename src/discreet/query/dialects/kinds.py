@@ -46,7 +46,7 @@ class Kinds:
             self._outputs.setdefault(alias.alias.lower(), []).append(alias.this)
 
     def of(self, node: exp.Expr | None, depth: int = 0) -> Type | None:
-        """The kind of a part; None where it is not sure."""
+        """Return the kind of a part; None where it is not sure."""
         if node is None or depth > 50:
             return None
         kind = self._leaf(node, depth)

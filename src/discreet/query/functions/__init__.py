@@ -34,7 +34,7 @@ HINTS = {
 
 
 def fitting(name: str, types: Sequence[Type | None]) -> tuple[str, list[Type], Type] | None:
-    """The function that a name means for arguments of these types, the types that it wants, and its result's."""
+    """Return the function that a name means for arguments of these types, the types that it wants, and its result's."""
     for candidate in _OVERLOADS.get(name, (name,)):
         found = FUNCTIONS[candidate].signature(types)
         if found is not None:
@@ -43,7 +43,7 @@ def fitting(name: str, types: Sequence[Type | None]) -> tuple[str, list[Type], T
 
 
 def image(name: str, intervals: Sequence[Interval]) -> Interval:
-    """An interval that holds all values of the function over the arguments' intervals."""
+    """Return an interval that holds all values of the function over the arguments' intervals."""
     bounds = FUNCTIONS[name].bounds
     try:
         found = EVERYTHING if bounds is None else bounds(intervals)

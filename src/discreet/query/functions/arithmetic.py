@@ -98,7 +98,7 @@ def _absolute(i: Sequence[Interval]) -> Interval:
 
 
 def rising(f: Callable[[float], float], least: float = -math.inf) -> Callable[[Sequence[Interval]], Interval]:
-    """The image of an interval under a nondecreasing function defined from `least` up."""
+    """Return the image of an interval under a nondecreasing function defined from `least` up."""
 
     def bounds(i: Sequence[Interval]) -> Interval:
         low, high = i[0]

@@ -35,12 +35,12 @@ DIFFERENCES = (*_MONTHS, *_MICROSECONDS)
 
 
 def as_time(d: dt.date) -> dt.datetime:
-    """A date as its midnight."""
+    """Return a date as its midnight."""
     return d if isinstance(d, dt.datetime) else dt.datetime.combine(d, dt.time())
 
 
 def _add_months(d: dt.date, n: int) -> dt.datetime:
-    """The same day of another month, or that month's last day where it has no such day."""
+    """Return the same day of another month, or that month's last day where it has no such day."""
     time = as_time(d)
     year, month = divmod(time.year * 12 + time.month - 1 + n, 12)
     if not 1 <= year <= 9999:
@@ -74,7 +74,7 @@ def _elapsed(unit: str) -> Callable[[dt.date, dt.date], int]:
 
 
 def _whole_months(a: dt.datetime, b: dt.datetime) -> int:
-    """The last day of a month is as good as any later day that it lacks: 31 January to 29 February is a month."""
+    """Count months; the last day of one is as good as any that it lacks: 31 January to 29 February is a month."""
     if a > b:
         return -_whole_months(b, a)
     last = calendar.monthrange(b.year, b.month)[1]
@@ -114,8 +114,8 @@ def _counted(family: str, unit: str, value: Callable[[dt.date, dt.date], int]) -
 
 
 def between(value: Callable[[dt.datetime, dt.datetime], int], i: Sequence[Interval]) -> Interval:
-    """The least and the greatest difference of two times in these intervals of microseconds; it falls with the first
-    and rises with the second.
+    """Return the least and the greatest difference of two times in these intervals of microseconds; it falls with the
+    first and rises with the second.
     """
     (a, b), (c, d) = ((moment_at(low, up=False), moment_at(high, up=True)) for low, high in i)
     low = value(b, c) if b is not None and c is not None else float("-inf")
@@ -124,7 +124,7 @@ def between(value: Callable[[dt.datetime, dt.datetime], int], i: Sequence[Interv
 
 
 def moment_at(x: Any, *, up: bool) -> dt.datetime | None:
-    """The time so many microseconds from 1970, rounded up or down; None beyond the years that there are."""
+    """Return the time so many microseconds from 1970, rounded up or down; None beyond the years that there are."""
     try:
         n = -(-x // 1) if up else x // 1
         return EPOCH + int(n) * _MICROSECOND
@@ -133,12 +133,12 @@ def moment_at(x: Any, *, up: bool) -> dt.datetime | None:
 
 
 def moment_range(moments: Sequence[dt.date]) -> Interval:
-    """The first and the last of some dates or times, as microseconds since 1970: their bounds in this language."""
+    """Return the first and the last of some dates or times, as microseconds since 1970: their bounds."""
     return Fraction(min(map(microseconds, moments))), Fraction(max(map(microseconds, moments)))
 
 
 def moments(low: float, high: float, kind: Type) -> tuple[dt.date, dt.date]:
-    """An interval of microseconds since 1970 as one of dates or times, cut to the ends of the calendar."""
+    """Return an interval of microseconds since 1970 as one of dates or times, cut to the ends of the calendar."""
     ends = _moment(low), _moment(high)
     return (ends[0].date(), ends[1].date()) if kind is Type.DATE else ends
 
@@ -153,7 +153,7 @@ def _shifted(by: int) -> Callable[[Sequence[Interval]], Interval]:
 
 
 def _shifted_months(i: Sequence[Interval]) -> Interval:
-    """A month has 28 to 31 days; the end of a month is at most 3 days early."""
+    """Return a month has 28 to 31 days; the end of a month is at most 3 days early."""
     day = _MICROSECONDS["day"]
     ends = [n * days * day for n in i[1] for days in (28, 31)]
     return i[0][0] + min(ends) - 3 * day, i[0][1] + max(ends)

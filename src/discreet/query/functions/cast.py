@@ -73,7 +73,7 @@ def _as_text(x: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """The text, if its digits and the spaces around it are those that the database knows."""
+    """Return the text, if its digits and the spaces around it are those that the database knows."""
     inner = text.strip(_SPACES)
     if not inner.isascii() or inner != inner.strip() or _UNDERSCORES.search(inner):
         return ""  # no number
@@ -97,7 +97,7 @@ def _day(text: str) -> dt.date | None:
 
 
 def _moment(text: str) -> dt.datetime | None:
-    """A date and time as DuckDB reads them; what offset is written is dropped."""
+    """Return a date and time as DuckDB reads them; what offset is written is dropped."""
     found = _MOMENT.fullmatch(text)
     if text == "epoch":
         return dt.datetime(1970, 1, 1)

@@ -60,7 +60,7 @@ class Function:
 
 
 def numbers(n: int, *, result: Type | None = None, wanted: Type | None = None) -> Signature:
-    """A number of numbers; the result is INT when all are, else REAL, unless said."""
+    """Return a number of numbers; the result is INT when all are, else REAL, unless said."""
 
     def rule(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
         if len(types) != n or not all(is_numeric(t) for t in types):
@@ -83,7 +83,7 @@ def exactly(wanted: Sequence[Type], result: Type) -> Signature:
 
 
 def common(types: Sequence[Type | None]) -> Type | None:
-    """The one type that all values can be read as, or None: numbers beside text make text a number."""
+    """Return the one type that all values can be read as, or None: numbers beside text make text a number."""
     kinds = {t for t in types if t is not None}
     if not kinds:
         return Type.TEXT
@@ -102,7 +102,7 @@ def is_numeric(kind: Type | None) -> bool:
 
 
 def template(text: str) -> Callable[[Sequence[str], Sequence[Type]], str]:
-    """SQL from a template with {0}, {1}, ..."""
+    """Return SQL from a template with {0}, {1}, ..."""
     return lambda args, _types: text.format(*args)
 
 

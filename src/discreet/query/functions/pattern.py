@@ -99,7 +99,7 @@ def _referred(text: str, span: Sequence[int | None], mark: str) -> str:
 
 
 def _optional(wanted: Sequence[Type], result: Type) -> Any:
-    """These types, the last of which may be left out."""
+    """Return these types, the last of which may be left out."""
     return lambda types: exactly(wanted[: len(types)], result)(types) if len(types) >= len(wanted) - 1 else None
 
 
@@ -112,7 +112,7 @@ def _extract_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
 
 
 def _replace_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
-    """A match has one character or more, and a group at most as many, which takes two characters to be named."""
+    """Return a match has one character or more, and a group at most as many, which takes two characters to be named."""
     most = longest(1, len(written(args[2])))
     return rewritten(args[0], f"TRY(regexp_replace({', '.join(args)}))", most)
 

@@ -37,7 +37,7 @@ class Regex:
     may_be_empty: bool
 
     def find(self, text: str, start: int = 0, *, whole: bool = False) -> Span | None:
-        """The first match from `start` on: begin and end of it and of its groups."""
+        """Return the first match from `start` on: begin and end of it and of its groups."""
         threads: list[tuple[int, Span]] = []
         found: Span | None = None
         for at in range(start, len(text) + 1):
@@ -85,7 +85,7 @@ class Regex:
 
 @lru_cache(maxsize=256)
 def regex(pattern: str, *, ignore_case: bool = False, dot_all: bool = False) -> Regex:
-    """A pattern as a program.
+    """Return a pattern as a program.
 
     Raises:
         UnsupportedQuery: it is no pattern, is too large, or holds something whose meaning could differ.
@@ -247,7 +247,7 @@ Node: TypeAlias = One | Anchor | All | Either | Repeat | Capture
 
 
 def read(pattern: str, *, ignore_case: bool, dot_all: bool) -> tuple[Node, int]:
-    """The tree of a pattern, and how many groups it has.
+    """Return the tree of a pattern, and how many groups it has.
 
     Raises:
         UnsupportedQuery: it is no pattern, is too large, or holds something whose meaning could differ.

@@ -31,12 +31,12 @@ def longest(old: int, new: int) -> int:
 
 
 def rewritten(text: str, sql: str, most: int) -> str:
-    """SQL for a text that is rewritten, NULL where it is too long for that."""
+    """Return SQL for a text that is rewritten, NULL where it is too long for that."""
     return f"CASE WHEN length({text}) <= {most} THEN {sql} END"
 
 
 def written(constant: str) -> str:
-    """The text that a constant of SQL is."""
+    """Return the text that a constant of SQL is."""
     return constant[1:-1].replace("''", "'")
 
 
@@ -53,7 +53,7 @@ def _short(text: str) -> str | None:
 
 
 def _concat_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
-    """The lengths are added up first: what is too long is never made."""
+    """Return the lengths are added up first: what is too long is never made."""
     length = " + ".join(f"length({a})" for a in args)
     return f"CASE WHEN {length} <= {MOST_REWRITTEN} THEN {' || '.join(args)} END"
 
@@ -126,7 +126,7 @@ def _upper_letter(c: str) -> str:
 
 
 def _substring(text: str, start: int, length: int | None = None) -> str:
-    """The part of a window of places that lies in the text; places count from 1, or from −1 backwards."""
+    """Return the part of a window of places that lies in the text; places count from 1, or from −1 backwards."""
     start = max(min(start, MOST_POSITIONS), -MOST_POSITIONS)
     first = len(text) + start if start < 0 else start - 1
     if length is None:
@@ -150,17 +150,17 @@ def _substring_signature(types: Sequence[Type | None]) -> Any:
 
 
 def _left(text: str, n: int) -> str:
-    """The first n characters; all but the last −n."""
+    """Return the first n characters; all but the last −n."""
     return text[:n]
 
 
 def _right(text: str, n: int) -> str:
-    """The last n characters; all but the first −n."""
+    """Return the last n characters; all but the first −n."""
     return text[-n:] if n < 0 else text[max(len(text) - n, 0) :]
 
 
 def _part(text: str, delimiter: str, place: int) -> str:
-    """The part at a place from 1 on, or from −1 backwards; empty beyond the ends."""
+    """Return the part at a place from 1 on, or from −1 backwards; empty beyond the ends."""
     parts = text.split(delimiter)
     at = place - 1 if place > 0 else len(parts) + place
     return parts[at] if place and 0 <= at < len(parts) else ""

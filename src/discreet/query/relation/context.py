@@ -34,7 +34,7 @@ class Rows:
         return is_owned(self.node)
 
     def called(self, alias: str, columns: Sequence[str]) -> Rows:
-        """The same rows, all columns under one alias, the first ones renamed."""
+        """Return the same rows, all columns under one alias, the first ones renamed."""
         items = self.shown()
         if len(columns) > len(items):
             raise UnsupportedQuery(
@@ -44,7 +44,7 @@ class Rows:
         return Rows(self.node, (AliasColumns(alias, (*renamed, *items[len(columns) :])),))
 
     def shown(self) -> tuple[Item, ...]:
-        """The columns that `*` stands for: those that USING made one come first, and once."""
+        """Return the columns that `*` stands for: those that USING made one come first, and once."""
         names = {m.name.lower() for m in self.merged}
         rest = [i for e in self.entries if not e.hidden for i in e.items if i.name.lower() not in names]
         return (*self.merged, *rest)
@@ -81,16 +81,16 @@ class Context:
     reads: list[str] = field(default_factory=list)
 
     def fresh(self, kind: Type) -> Column:
-        """A column that is new in the question, under a name that no column of a table has in a message."""
+        """Return a column that is new in the question, under a name that no column of a table has in a message."""
         return Column(f"#{next(self.numbers)}", kind)
 
     def names(self, *rows: Rows, beyond: Names | None = None) -> Names:
-        """The scope of several relations side by side."""
+        """Return the scope of several relations side by side."""
         entries = tuple(e for r in rows for e in r.entries)
         return Names(entries, self.unit, tuple(m for r in rows for m in r.merged), beyond)
 
     def keys_of(self, table: TableSchema, column: str) -> frozenset[Key]:
-        """The declared keys whose values a column holds: the key itself, and a foreign key that leads to it."""
+        """Return the declared keys whose values a column holds: the key itself, and a foreign key that leads to it."""
         found = {(r.table, r.key) for r in self._ways() if (r.table, r.key) == (table.name, column)}
         if table.reached is not None and table.reached.column == column:
             found.add((table.reached.table, table.reached.key))
@@ -100,7 +100,7 @@ class Context:
         return [t.reached for t in self.tables if t.reached is not None]
 
     def read(self, what: str) -> None:
-        """Notes that a table is read.
+        """Note that a table is read.
 
         Raises:
             UnsupportedQuery: the question reads too many.

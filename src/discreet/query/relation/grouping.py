@@ -19,7 +19,7 @@ from discreet.query.relation.stage import Stage, counted, of_rows, still
 
 
 def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], context: Context) -> Stage:
-    """The rows grouped by the unit and keys, with the aggregates that the asked expressions need.
+    """Return the rows grouped by the unit and keys, with the aggregates that the asked expressions need.
 
     Raises:
         UnsupportedQuery: keys that do not hold the unit, or an aggregate that is not answered inside.
@@ -72,7 +72,7 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
 
 
 def folds_of(asked: Sequence[exp.Expr], below: Stage, context: Context) -> dict[Fold, tuple[Column, Fact | None]]:
-    """The aggregates that the expressions need, a column for each, and what is known of it.
+    """Return the aggregates that the expressions need, a column for each, and what is known of it.
 
     Raises:
         UnsupportedQuery: an aggregate that is not answered inside.
@@ -86,7 +86,7 @@ def folds_of(asked: Sequence[exp.Expr], below: Stage, context: Context) -> dict[
 
 
 def bind_over(node: exp.Expr, below: Stage, around: Names, folds: Mapping[Fold, tuple[Column, Fact | None]]) -> Expr:
-    """An expression over the aggregates of rows of which there may be none, and over the columns around them.
+    """Return an expression over the aggregates of rows of which there may be none, and over the columns around them.
 
     Raises:
         UnknownColumn, UnsupportedQuery: see `discreet.errors`.
@@ -106,7 +106,7 @@ def bind_over(node: exp.Expr, below: Stage, around: Names, folds: Mapping[Fold, 
 
 
 def value_of(fold: Fold, column: Column) -> Expr:
-    """What a column of an aggregate is read as."""
+    """Return what a column of an aggregate is read as."""
     if fold.name.startswith("count"):
         return counted(column)
     # a sum of whole numbers is 128 bits wide; what leaves 64 is NULL
@@ -115,7 +115,7 @@ def value_of(fold: Fold, column: Column) -> Expr:
 
 
 def _folds(asked: Sequence[exp.Expr]) -> list[exp.Expr]:
-    """The outermost aggregates that are no window functions."""
+    """Return the outermost aggregates that are no window functions."""
     found: list[exp.Expr] = []
 
     def walk(node: exp.Expr) -> None:
@@ -156,7 +156,7 @@ _INSIDE = "inside there are COUNT, COUNT(DISTINCT x), COUNT_IF, SUM, AVG, MIN, M
 
 
 def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
-    """An aggregate, and the type of its values."""
+    """Return an aggregate, and the type of its values."""
     where = None
     if isinstance(node, exp.Filter):
         where = as_condition(stage.bind(node.expression.this), "FILTER (WHERE …)")
@@ -208,7 +208,7 @@ def _kept(value: Expr, where: Expr | None) -> Expr:
 
 
 def _fact(fold: Fold, stage: Stage) -> Fact | None:
-    """What is known of an aggregate's values: a least, greatest or mean value lies where the values do."""
+    """Return what is known of an aggregate's values: a least, greatest or mean value lies where the values do."""
     if fold.argument is None or fold.name not in ("min", "max", "avg"):
         return None
     found = fact_of(fold.argument, stage.facts)

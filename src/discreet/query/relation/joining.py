@@ -86,7 +86,7 @@ def check_units(left: Rows, right: Rows, conditions: Sequence[Expr]) -> None:
 
 
 def way(left: Rows, right: Rows) -> str:
-    """The join that would be answered, in the question's words."""
+    """Return the join that would be answered, in the question's words."""
     pairs = [
         f"{_shown(e, i)} = {_shown(f, j)}"
         for e in left.entries

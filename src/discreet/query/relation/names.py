@@ -57,7 +57,7 @@ class Item:
         return self.is_unit or bool(self.keys)
 
     def nullable(self) -> Item:
-        """The column on the side of an outer join that may have no row."""
+        """Return the column on the side of an outer join that may have no row."""
         fact = self.fact
         if isinstance(fact, Values) and None not in fact.values:
             fact = Values(*fact.values, None)
@@ -73,7 +73,7 @@ class AliasColumns:
     _alike: dict[str, list[Item]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def alike(self, name: str) -> Sequence[Item]:
-        """The columns of a name that is given in lower case, in whatever case theirs are."""
+        """Return the columns of a name that is given in lower case, in whatever case theirs are."""
         if not self._alike:
             found: dict[str, list[Item]] = {}
             for item in self.items:
@@ -139,7 +139,7 @@ class Names:
         return None
 
     def item(self, expr: Expr) -> Item | None:
-        """The named column that an expression is, if it is one."""
+        """Return the named column that an expression is, if it is one."""
         return next((i for i in self.items() if i.read == expr), None)
 
     def knows(self, node: exp.Column) -> bool:
@@ -147,7 +147,7 @@ class Names:
         return bool(self._found(node))
 
     def find(self, node: exp.Column) -> Item:
-        """The column that a name stands for.
+        """Return the column that a name stands for.
 
         Raises:
             UnknownColumn, UnsupportedQuery: none, or several.
@@ -192,7 +192,7 @@ class Names:
 
 
 def fact_of(expr: Expr, facts: Mapping[str, Fact]) -> Fact | None:
-    """What is known of an expression's values where something is declared of its columns."""
+    """Return what is known of an expression's values where something is declared of its columns."""
     column = uncast(expr)
     if isinstance(column, Column) and column.name in facts and declared(column, facts[column.name]) == expr:
         return facts[column.name]
@@ -223,7 +223,7 @@ def _columns(expr: Expr) -> Iterable[Column]:
 
 
 def _named(name: str, entries: Iterable[AliasColumns]) -> list[Item]:
-    """The columns of that name; upper and lower case make no difference when that is unambiguous."""
+    """Return the columns of that name; upper and lower case make no difference when that is unambiguous."""
     lower = name.lower()
     alike = [i for e in entries for i in e.alike(lower)]
     return [i for i in alike if i.name == name] or alike

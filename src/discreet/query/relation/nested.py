@@ -55,7 +55,7 @@ class Test:
 
 
 def split(where: exp.Expr | None) -> tuple[list[exp.Expr], list[Test], list[exp.Expr]]:
-    """The plain conjuncts of a condition, those that ask another query, and those in which one stands elsewhere."""
+    """Return the plain conjuncts of a condition, those that ask another query, those in which one stands elsewhere."""
     plain: list[exp.Expr] = []
     tests: list[Test] = []
     mixed: list[exp.Expr] = []
@@ -69,7 +69,7 @@ def split(where: exp.Expr | None) -> tuple[list[exp.Expr], list[Test], list[exp.
 
 
 def read_where(select: exp.Select, context: Context) -> tuple[Rows, list[exp.Expr]]:
-    """The rows of FROM that pass the tests of WHERE, and its other conjuncts, which no join has taken."""
+    """Return the rows of FROM that pass the tests of WHERE, and its other conjuncts, which no join has taken."""
     where = select.args["where"].this if select.args.get("where") else None
     plain, tests, mixed = split(where)
     rows, left = read_from(select, plain, context)
@@ -80,14 +80,14 @@ def read_where(select: exp.Select, context: Context) -> tuple[Rows, list[exp.Exp
 
 
 def filtered_by(rows: Rows, conditions: Sequence[exp.Expr], context: Context) -> Rows:
-    """The rows that meet conditions over them."""
+    """Return the rows that meet conditions over them."""
     names = context.names(rows)
     found = conjunction([as_condition(bind_row(c, names), "WHERE") for c in conditions])
     return rows if found is None else Rows(filtered(rows.node, found), rows.entries, rows.merged)
 
 
 def ask(query: exp.Expr, outer: Names, context: Context, *, value: bool) -> tuple[Rows, Expr | None, list[Expr]]:
-    """The rows of a subquery, the one column that it gives, and its conditions on the row around it."""
+    """Return the rows of a subquery, the one column that it gives, and its conditions on the row around it."""
     if not isinstance(query, exp.Select) or not _is_plain(query):
         rows = context.query(query, context)
         items = rows.shown()
@@ -100,7 +100,9 @@ def ask(query: exp.Expr, outer: Names, context: Context, *, value: bool) -> tupl
 
 
 def ask_value(query: exp.Select, outer: Names, context: Context) -> tuple[Rows, list[Expr], exp.Expr, Names]:
-    """The rows of a subquery in place of a value, its conditions on the row around, what it shows, and its names."""
+    """Return the rows of a subquery in place of a value, its conditions on the row around, what it shows, and its
+    names.
+    """
     shown = query.expressions[0].unalias()
     rows, around, put = _asked(query, [shown], outer, context)
     return rows, around, put(shown), context.names(rows, beyond=outer)
@@ -205,7 +207,7 @@ class MeasuredColumn:
 
 
 def lift(rows: Rows, exprs: Sequence[exp.Expr], context: Context) -> tuple[Rows, Put]:
-    """The rows with a column for each subquery in these expressions, and how the expressions read them.
+    """Return the rows with a column for each subquery in these expressions, and how the expressions read them.
 
     Guarantee:
         The rows are the same ones: none is lost, and none is there twice. What is beside a row of a unit follows from
@@ -228,7 +230,7 @@ def lift(rows: Rows, exprs: Sequence[exp.Expr], context: Context) -> tuple[Rows,
 
 
 def subqueries(e: exp.Expr) -> list[exp.Expr]:
-    """The outermost subqueries in an expression: EXISTS, IN, and those that stand for values."""
+    """Return the outermost subqueries in an expression: EXISTS, IN, and those that stand for values."""
     match e:
         case exp.Exists() | exp.Subquery():
             return [e]
@@ -245,7 +247,7 @@ def subqueries(e: exp.Expr) -> list[exp.Expr]:
 
 
 def _value(rows: Rows, around: Rows, node: exp.Expr, context: Context) -> tuple[Rows, exp.Column]:
-    """The rows with the columns of one subquery, and the name of its value."""
+    """Return the rows with the columns of one subquery, and the name of its value."""
     public = False
     match node:
         case exp.Exists():
@@ -304,7 +306,7 @@ def _in(rows: Rows, around: Rows, node: exp.In, context: Context) -> _Lifted:
 def _scalar(
     rows: Rows, around: Rows, node: exp.Expr, context: Context
 ) -> tuple[Rows, Expr, Sequence[MeasuredColumn], bool]:
-    """An aggregate without GROUP BY, which is one row: of the public tables, or of the same unit's rows."""
+    """Return an aggregate without GROUP BY, which is one row: of the public tables, or of the same unit's rows."""
     query = _checked(node.unnest())
     outer = context.names(around)
     found, conditions, shown, names = ask_value(query, outer, context)
@@ -357,7 +359,7 @@ def _checked(query: exp.Expr) -> exp.Select:
 
 
 def _beside(rows: Rows, around: Rows, inner: InnerRows, measured: Sequence[MeasuredColumn], context: Context) -> Rows:
-    """The rows with aggregates of the subquery's rows beside them, NULL where it has none for a row."""
+    """Return the rows with aggregates of the subquery's rows beside them, NULL where it has none for a row."""
     outside = _columns(around)
     units = around.owned and inner.rows.owned
     conditions = [c for c in inner.around if not (units and is_unit_pair(c, around, inner.rows))]
@@ -382,7 +384,7 @@ def _beside(rows: Rows, around: Rows, inner: InnerRows, measured: Sequence[Measu
 def _met(
     around: Rows, inner: InnerRows, conditions: Sequence[Expr], folds: Sequence[tuple[Column, Fold]], context: Context
 ) -> tuple[Group, list[Expr]]:
-    """The aggregates for each different row of values around, and how a row finds its own."""
+    """Return the aggregates for each different row of values around, and how a row finds its own."""
     for table in places_of(around.node):
         context.read(table)
     asked = columns_in([*conditions, *(f.argument for _, f in folds)]) & _columns(around)
@@ -400,7 +402,7 @@ def _met(
 
 
 def _split(condition: Expr, outside: set[Column]) -> tuple[Expr, Expr] | None:
-    """The outer and the inner side of an equation that has both; None for any other condition."""
+    """Return the outer and the inner side of an equation that has both; None for any other condition."""
     sides = condition.args_of("=")
     for outer, inside in (sides, sides[::-1]) if sides else ():
         if columns_in([outer]) <= outside and columns_in([inside]) and not columns_in([inside]) & outside:

@@ -172,7 +172,7 @@ def is_once(node: Node) -> bool:
 
 
 def whole(node: Node) -> Node:
-    """The same rows wherever they are read, whatever is read of them: ties of their windows come out alike."""
+    """Return the same rows wherever they are read, whatever is read of them: ties of their windows come out alike."""
     match node:
         case TableScan():
             return node
@@ -187,7 +187,7 @@ def whole(node: Node) -> Node:
 
 
 def fields(node: Node) -> tuple[Column, ...]:
-    """The columns of the rows, without u."""
+    """Return the columns of the rows, without u."""
     match node:
         case TableScan() | Reach() | Join() | Distinct() | Both():
             return tuple(c[0] for c in node.columns)
@@ -200,12 +200,12 @@ def fields(node: Node) -> tuple[Column, ...]:
 
 
 def filtered(node: Node, where: Expr) -> Project:
-    """The rows that meet a condition, with their columns as they are."""
+    """Return the rows that meet a condition, with their columns as they are."""
     return Project(node, tuple((c, c) for c in fields(node)), where)
 
 
 def unit_type(node: Node) -> Type | None:
-    """The type of u; None for public rows."""
+    """Return the type of u; None for public rows."""
     match node:
         case TableScan(table, _):
             return None if table.public else table.columns[table.unit.column or ""]
@@ -218,7 +218,7 @@ def unit_type(node: Node) -> Type | None:
 
 
 def tables_of(node: Node) -> tuple[TableSchema, ...]:
-    """The tables that are read, each once, in order."""
+    """Return the tables that are read, each once, in order."""
     match node:
         case TableScan(table, _):
             found: tuple[TableSchema, ...] = (table,)
@@ -232,7 +232,7 @@ def tables_of(node: Node) -> tuple[TableSchema, ...]:
 
 
 def places_of(node: Node) -> list[str]:
-    """The tables that are read, a table again for each place that reads it."""
+    """Return the tables that are read, a table again for each place that reads it."""
     match node:
         case TableScan(table, _):
             return [table.name]

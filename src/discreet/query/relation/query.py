@@ -31,7 +31,7 @@ from discreet.query.relation.windows import with_windows
 
 
 def read_query(query: exp.Expr, context: Context) -> Rows:
-    """The rows of an inner query, under no alias.
+    """Return the rows of an inner query, under no alias.
 
     Raises:
         UnknownColumn, UnsupportedQuery: see `discreet.errors`.
@@ -46,7 +46,7 @@ def read_query(query: exp.Expr, context: Context) -> Rows:
 
 
 def with_named(query: exp.Expr, context: Context) -> Context:
-    """The context in which the subqueries of a WITH have their names."""
+    """Return the context in which the subqueries of a WITH have their names."""
     clause = query.args.get("with_")
     if clause is None:
         return context
@@ -102,7 +102,7 @@ Output: TypeAlias = "tuple[str | None, exp.Expr | Item]"
 
 
 def _shown(outputs: Sequence[Output], stage: Stage, where: Expr | None, context: Context, *, distinct: bool) -> Rows:
-    """The SELECT list over a stage."""
+    """Return the SELECT list over a stage."""
     columns: list[tuple[Column, Expr]] = []
     items: list[Item] = []
     for place, (name, what) in enumerate(outputs):
@@ -147,7 +147,7 @@ def _spelled(e: exp.Expr, written: Mapping[str, exp.Expr], names: Names) -> exp.
 
 
 def put_together(query: exp.SetOperation, context: Context) -> Rows:
-    """The rows of UNION, INTERSECT or EXCEPT, with or without ALL.
+    """Return the rows of UNION, INTERSECT or EXCEPT, with or without ALL.
 
     Raises:
         UnknownColumn, UnsupportedQuery: see `discreet.errors`.
@@ -210,7 +210,7 @@ def _check_whose(word: str, left: Rows, right: Rows) -> None:
 
 
 def _both(a: Rows, b: Rows, context: Context) -> Rows:
-    """The rows of both, one after the other."""
+    """Return the rows of both, one after the other."""
     items, triples = [], []
     pairs = zip(fields(a.node), fields(b.node), a.entries[0].items, b.entries[0].items, strict=True)
     for first_column, second_column, x, y in pairs:
@@ -222,7 +222,7 @@ def _both(a: Rows, b: Rows, context: Context) -> Rows:
 
 
 def _kept(query: exp.SetOperation, a: Rows, b: Rows, context: Context, *, every: bool) -> Rows:
-    """The rows of the first that the second has, or has not."""
+    """Return the rows of the first that the second has, or has not."""
     word, kind = query.key.upper(), JoinKind.SEMI if isinstance(query, exp.Intersect) else JoinKind.ANTI
     pairs = list(zip(a.entries[0].items, b.entries[0].items, strict=True))
     same_unit = any((x.is_unit and y.is_unit) or x.keys & y.keys for x, y in pairs)
@@ -242,7 +242,7 @@ def _kept(query: exp.SetOperation, a: Rows, b: Rows, context: Context, *, every:
 
 
 def _numbered(rows: Rows, context: Context) -> tuple[Rows, Column]:
-    """The rows with a number among those that are equal to them."""
+    """Return the rows with a number among those that are equal to them."""
     number, kept = context.fresh(Type.INT), fields(rows.node)
     over = Over("row_number", (), kept, (), total=True)
     node = Windows(rows.node, tuple((c, c) for c in kept), ((number, over),))
@@ -259,7 +259,7 @@ def _common(word: str, a: Item, b: Item) -> Type:
 
 
 def _cast(rows: Rows, items: Sequence[Item], kinds: Sequence[Type], context: Context) -> Rows:
-    """The rows with just these columns, of these types."""
+    """Return the rows with just these columns, of these types."""
     stage = of_rows(rows.node, context.names(rows))
     columns: list[tuple[Column, Expr]] = []
     found: list[Item] = []
@@ -272,7 +272,7 @@ def _cast(rows: Rows, items: Sequence[Item], kinds: Sequence[Type], context: Con
 
 
 def _either(a: Fact | None, b: Fact | None) -> Fact | None:
-    """What is known of a value that comes from one of two places."""
+    """Return what is known of a value that comes from one of two places."""
     match a, b:
         case Values(), Values() if a.type is b.type:
             return Values(*dict.fromkeys((*a.values, *b.values)))

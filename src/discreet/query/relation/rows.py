@@ -107,7 +107,7 @@ class Draft:
     table: TableSchema
 
     def settled(self) -> tuple[ReadRows, Names]:
-        """The rows with the columns that were used, and the same scope over them.
+        """Return the rows with the columns that were used, and the same scope over them.
 
         Raises:
             UnsupportedQuery: joins with public tables make too many rows of one.
@@ -126,7 +126,7 @@ class Draft:
         return ReadRows(node, table, tuple(shown.items())), scope
 
     def in_words(self, error: MissingBounds) -> MissingBounds:
-        """The refusal with columns called as in the question."""
+        """Return the refusal with columns called as in the question."""
         shown = _shown(self.names)
 
         def spelled(text: str) -> str:
@@ -152,7 +152,7 @@ class Draft:
 
 
 def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
-    """The rows of a question's FROM and WHERE.
+    """Return the rows of a question's FROM and WHERE.
 
     Raises:
         UnknownColumn, UnsupportedQuery, MissingBounds: see `discreet.errors`.
@@ -196,7 +196,7 @@ def _check_places(select: Select) -> None:
 
 
 def _lifted(rows: Rows, select: Select, context: Context) -> tuple[Rows, Select]:
-    """The rows with a column for each subquery outside WHERE, and the question over these."""
+    """Return the rows with a column for each subquery outside WHERE, and the question over these."""
     clauses = [*(select.group or ()), *([select.having] if select.having is not None else [])]
     clauses += [o.by for o in select.order]
     rows, put = lift(rows, [*(e for _, e in select.items), *clauses], context)
@@ -212,7 +212,7 @@ def _lifted(rows: Rows, select: Select, context: Context) -> tuple[Rows, Select]
 
 
 def replace_unit(unit: PrivacyUnit) -> PrivacyUnit:
-    """The unit of a virtual table: the same caps, by the hidden column."""
+    """Return the unit of a virtual table: the same caps, by the hidden column."""
     return PrivacyUnit(UNIT, unit.max_groups, unit.max_rows)
 
 
@@ -249,7 +249,7 @@ def _virtual(table: TableSchema, names: Names, used: set[Column], node: Node) ->
 
 
 def _moved(item: Item, names: Renaming) -> Item:
-    """The item over settled columns; one that was not read has none, and is never asked for again."""
+    """Return the item over settled columns; one that was not read has none, and is never asked for again."""
     if item.expr is None or not columns_in([item.expr]) <= names.keys():
         return replace(item, fact=None)
     return replace(item, expr=renamed(item.expr, names))
@@ -286,7 +286,7 @@ def describe(node: Node) -> list[Any]:
 
 
 def _whose(table: TableSchema) -> Any:
-    """The unit's column, or what a public table holds: with other rows there, it is another question."""
+    """Return the unit's column, or what a public table holds: with other rows there, it is another question."""
     if not table.public:
         return ["unit", table.unit.column]
     return "public" if table.digest is None else ["public", table.digest]

@@ -31,13 +31,13 @@ Renaming: TypeAlias = dict[Column, Column]
 
 
 def settle(node: Node, needed: Collection[Column]) -> tuple[Node, Renaming]:
-    """The tree that gives the needed columns, and what they are called in it: `c0`, `c1`, … over the whole text."""
+    """Return the tree that gives the needed columns, and their names in it: `c0`, `c1`, … over the whole text."""
     numbers = count()
     return _settle(node, set(needed), lambda c: Column(f"c{next(numbers)}", c.type))
 
 
 def renamed(expr: Expr, names: Mapping[Column, Column]) -> Expr:
-    """The expression with its columns renamed."""
+    """Return the expression with its columns renamed."""
     match expr:
         case Column():
             return names.get(expr, expr)
@@ -48,7 +48,7 @@ def renamed(expr: Expr, names: Mapping[Column, Column]) -> Expr:
 
 
 def columns_in(exprs: Iterable[Expr | None]) -> set[Column]:
-    """The columns that the expressions read."""
+    """Return the columns that the expressions read."""
     return {c for e in exprs if e is not None for c in cells_of(e)}
 
 
@@ -136,5 +136,5 @@ def _over(over: Over, names: Renaming) -> Over:
 
 
 def _some(kept: list[_T], columns: tuple[_T, ...], *, owned: bool) -> list[_T]:
-    """A SELECT needs a column: an owned one has u."""
+    """Return a SELECT needs a column: an owned one has u."""
     return kept if kept or owned else list(columns[:1])

@@ -22,7 +22,7 @@ _Nodes: TypeAlias = frozenset[int]
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """The parts of a condition that have to hold together."""
+    """Return the parts of a condition that have to hold together."""
     if condition is None:
         return []
     node = condition.unnest()
@@ -37,7 +37,7 @@ def is_nested(node: exp.Expr) -> bool:
 
 
 def read_from(select: exp.Select, where: Sequence[exp.Expr], context: Context) -> tuple[Rows, list[exp.Expr]]:
-    """The rows of FROM, and the conjuncts of WHERE that no join has taken as its condition.
+    """Return the rows of FROM, and the conjuncts of WHERE that no join has taken as its condition.
 
     Raises:
         UnknownColumn, UnsupportedQuery: see `discreet.errors`.
@@ -110,7 +110,7 @@ class _Pool:
         return join(JoinKind.INNER, rows, other, [as_condition(bind_row(c, names), "ON") for c in taken], self.context)
 
     def _known(self, rows: Rows) -> _Nodes:
-        """The columns that conditions name and that these rows have."""
+        """Return the columns that conditions name and that these rows have."""
         names = self.context.names(rows)
         named = [n for c in (*self.needed, *self.optional) for n in self._columns(c) or ()]
         return frozenset(id(n) for n in named if names.knows(n))
@@ -127,7 +127,7 @@ class _Pool:
         return [c for c, ns in named if ns is not None and all(id(n) in known for n in ns)]
 
     def _columns(self, condition: exp.Expr) -> list[exp.Column] | None:
-        """The columns that a condition of this pool names; None where a query stands inside it."""
+        """Return the columns that a condition of this pool names; None where a query stands inside it."""
         if id(condition) not in self.named:
             columns = None if is_nested(condition) else list(condition.find_all(exp.Column))
             self.named[id(condition)] = condition, columns
@@ -171,7 +171,7 @@ def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
 
 
 def _source(node: exp.Expr, context: Context) -> Rows:
-    """What one place of FROM names."""
+    """Return what one place of FROM names."""
     for name, part in node.args.items():
         if part and name not in ("this", "alias"):
             _refuse_beside(node, name)
@@ -194,7 +194,7 @@ def _source(node: exp.Expr, context: Context) -> Rows:
 
 
 def _named(named: Named, context: Context) -> Rows:
-    """A subquery of WITH is read anew wherever it is named, so that each has columns of its own."""
+    """Return a subquery of WITH is read anew wherever it is named, so that each has columns of its own."""
     context.read(named.name)
     inner = Context(context.tables, context.unit, context.query, named.before, context.numbers, context.reads)
     return context.query(named.query, inner).called(named.name, named.columns)
@@ -218,7 +218,7 @@ def _pair(name: str, rows: Rows, other: Rows, context: Context) -> tuple[Item, I
 
 
 def _merged(kind: JoinKind, a: Item, b: Item, joined: Rows) -> Item:
-    """The one column that USING makes of two: of the side that has a row."""
+    """Return the one column that USING makes of two: of the side that has a row."""
     if kind is not JoinKind.FULL:
         kept = {i.expr: i for e in joined.entries for i in e.items if i.expr is not None}
         item = a if a.expr is None else kept.get(a.expr, a)
@@ -252,7 +252,7 @@ def _refuse_beside(node: exp.Expr, name: str) -> Never:
 
 
 def open_table(table: TableSchema, alias: str, context: Context) -> Rows:
-    """The table's rows: public, the unit's by its own column, or by the foreign key that leads to it.
+    """Return the table's rows: public, the unit's by its own column, or by the foreign key that leads to it.
 
     Raises:
         UnsupportedQuery: each row of the table is a unit, or it has nothing that can be asked about.

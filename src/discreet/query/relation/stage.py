@@ -39,16 +39,16 @@ class Stage:
         return {i.expr.name: i.fact for i in self.items if isinstance(i.expr, Column) and i.fact is not None}
 
     def bind(self, node: exp.Expr) -> Expr:
-        """An expression over these rows, of a known type."""
+        """Return an expression over these rows, of a known type."""
         found = bind(node, self.leaf, 0)
         return coerce(found, Type.TEXT) if found.type is None else found
 
     def item(self, expr: Expr) -> Item | None:
-        """The column that an expression is, if it is one."""
+        """Return the column that an expression is, if it is one."""
         return next((i for i in self.items if i.read is not None and i.read == expr), None)
 
     def named(self, name: str, column: Column, expr: Expr) -> Item:
-        """A new column that holds an expression, with what follows for it."""
+        """Return a new column that holds an expression, with what follows for it."""
         known = self.item(expr)
         fact = fact_of(expr, self.facts)
         shown = counted(column) if is_counted(expr) else column
@@ -65,7 +65,7 @@ def of_rows(node: Node, names: Names) -> Stage:
 
 
 def counted(column: Column) -> Expr:
-    """A column that is never below 0, written so that its bounds say so; NULL stays NULL."""
+    """Return a column that is never below 0, written so that its bounds say so; NULL stays NULL."""
     return call("abs", [column])
 
 
@@ -75,7 +75,7 @@ def is_counted(expr: Expr | None) -> bool:
 
 
 def still(expr: Expr) -> Expr:
-    """The expression with −0.0 as 0.0: which of two equal numbers comes out would depend on other rows."""
+    """Return the expression with −0.0 as 0.0: which of two equal numbers comes out would depend on other rows."""
     return call("+", [expr, Literal(0.0, Type.REAL)]) if expr.type is Type.REAL else expr
 
 
@@ -85,7 +85,7 @@ def folds_in(exprs: Iterable[exp.Expr]) -> bool:
 
 
 def _around(node: exp.Expr) -> exp.Expr | None:
-    """What a node stands in, marks of NULLs aside."""
+    """Return what a node stands in, marks of NULLs aside."""
     parent = node.parent
     while isinstance(parent, exp.IgnoreNulls | exp.RespectNulls):
         parent = parent.parent

@@ -21,7 +21,7 @@ from discreet.query.relation.stage import Stage, counted, still
 
 
 def with_windows(stage: Stage, asked: Sequence[exp.Expr], where: Expr | None, context: Context) -> Stage:
-    """The rows that meet a condition, with the window functions of the asked expressions beside them.
+    """Return the rows that meet a condition, with the window functions of the asked expressions beside them.
 
     Raises:
         UnsupportedQuery: a window that looks beyond one unit, or that is not answered.
@@ -64,7 +64,7 @@ class _Window:
 
 
 def _halves(window: exp.Window) -> list[exp.Window]:
-    """A mean as a sum and a count, each exact; anything else as it is."""
+    """Return a mean as a sum and a count, each exact; anything else as it is."""
     mean = window.this
     if not isinstance(mean, exp.Avg) or mean.args.keys() - {"this"}:
         return [window]
@@ -85,7 +85,7 @@ def _batches(found: Mapping[exp.Expr, _Window]) -> list[list[exp.Expr]]:
 
 
 def _beside(node: Node, windows: Sequence[_Window], where: Expr | None, context: Context) -> tuple[Node, list[Column]]:
-    """The rows with these windows beside them, and the windows' columns."""
+    """Return the rows with these windows beside them, and the windows' columns."""
     kept = fields(node)
     below: dict[Expr, Column] = {}
 
@@ -109,7 +109,7 @@ def _beside(node: Node, windows: Sequence[_Window], where: Expr | None, context:
 
 
 def _fact(window: _Window, stage: Stage) -> Fact | None:
-    """What is known of a value that stands in another row of the unit, or in none."""
+    """Return what is known of a value that stands in another row of the unit, or in none."""
     if window.name not in ("min", "max", "first_value", "last_value", "lag", "lead"):
         return None
     found = Item("", None, fact_of(window.arguments[0], stage.facts)).nullable().fact
@@ -121,7 +121,7 @@ _WITH_DEFAULT = 3  # arguments of LAG and LEAD
 
 
 def _as_read(name: str, column: Column) -> Expr:
-    """A sum of whole numbers is 128 bits wide, and what leaves 64 is NULL; places and counts are never below 0."""
+    """Return the column in 64 bits: a sum of whole numbers has 128, and is NULL beyond; places are never below 0."""
     if name == "sum":
         return Call("as bigint", (column,), Type.INT)
     return counted(column) if name in _COUNTED else column
@@ -164,7 +164,7 @@ _KNOWN = "there are ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE,
 
 
 def _function(node: exp.Expr, stage: Stage, *, ordered: bool) -> tuple[str, list[Expr], Type]:
-    """The function's name, its arguments and the type of its values."""
+    """Return the function's name, its arguments and the type of its values."""
     kind = type(node)
     parts = {name for name, part in node.args.items() if part}
     if kind in _PLACES and not parts:
@@ -240,7 +240,7 @@ _FRAMED = ("count", "sum", "min", "max", "first_value", "last_value")
 
 
 def read_frame(spec: exp.Expr | None, name: str, *, ordered: bool) -> Frame | None:
-    """The frame of a window function; None where it is SQL's default.
+    """Return the frame of a window function; None where it is SQL's default.
 
     Raises:
         UnsupportedQuery: a frame that is not answered, or that the function does not look at.

@@ -25,7 +25,7 @@ from discreet.query.render import constant, finite, quoted
 
 
 def write(node: Node) -> str:
-    """The SELECT of a tree, its hidden column u first where the rows belong to units."""
+    """Return the SELECT of a tree, its hidden column u first where the rows belong to units."""
     match node:
         case TableScan(table, columns):
             shown = [f"t.{quoted(there)} AS {c.name}" for c, there in columns]
@@ -87,7 +87,7 @@ def _group(node: Group) -> str:
 
 
 def _fold(fold: Fold) -> str:
-    """A sum of reals adds in the order of its values, so that its last bit follows from them alone."""
+    """Return a sum of reals adds in the order of its values, so that its last bit follows from them alone."""
     if fold.argument is None:
         return "count(*)"
     text = _in_r(fold.argument)
@@ -126,7 +126,7 @@ def _end(rows: int | None, unbounded: str) -> str:
 
 
 def _argument(e: Expr, place: int) -> str:
-    """A column, or a constant: NTILE's number and the offset of LAG and LEAD are plain, a default has its type."""
+    """Return a column, or a constant: NTILE's number and offsets of LAG and LEAD are plain, a default has a type."""
     match e:
         case Column(name, _):
             return f"r.{name}"

@@ -12,7 +12,7 @@ from discreet.query.syntax.table import PLAIN, SILENT
 
 
 def function_of(node: exp.Expr) -> Applied:
-    """The function that a node applies: its name in the language and its arguments, still syntax.
+    """Return the function that a node applies: its name in the language and its arguments, still syntax.
 
     Raises:
         UnsupportedQuery: the node, or a part of it, is not in the language.

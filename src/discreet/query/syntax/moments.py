@@ -35,7 +35,7 @@ _PART = re.compile(r"\s*([+-]?\d{1,9})\s*([A-Za-z]+)\s*")
 
 
 def part_of(name: str, argument: exp.Expr) -> Applied:
-    """A part of a time by its name.
+    """Return a part of a time by its name.
 
     Raises:
         UnsupportedQuery: no such part.
@@ -83,7 +83,7 @@ def _formatted(node: exp.Expr) -> Applied:
 
 
 def _plus(node: exp.Expr) -> Applied | None:
-    """A time and an interval on either side; anything else is a plain sum."""
+    """Return a time and an interval on either side; anything else is a plain sum."""
     nothing_but(node, {"this", "expression"})
     if _is_interval(node.expression):
         return _moved(node.this, node.expression, 1)
@@ -142,7 +142,7 @@ def _unit(word: str) -> tuple[str, int]:
 
 
 def _times(count: exp.Expr, factor: int) -> exp.Expr:
-    """A count of units, of which DuckDB takes the whole ones."""
+    """Return a count of units, of which DuckDB takes the whole ones."""
     inner = count.unnest()
     if isinstance(inner, exp.Literal) and inner.name.isdecimal() and inner.name.isascii() and len(inner.name) <= 9:
         return _number(factor * int(inner.name))

@@ -14,7 +14,7 @@ from discreet.query.syntax.rules import Applied
 
 
 def named(node: exp.Expr) -> Applied:
-    """The function of a name.
+    """Return the function of a name.
 
     Raises:
         UnsupportedQuery: one that is refused for a reason.

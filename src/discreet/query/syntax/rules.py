@@ -141,7 +141,7 @@ def _pad(node: exp.Expr) -> Applied:
 
 
 def _left(node: exp.Expr) -> Applied:
-    """A written length is one of substring as well; below 0, left() leaves so many characters away instead."""
+    """Return a written length is one of substring as well; below 0, left() leaves so many characters away instead."""
     nothing_but(node, {"this", "expression"})
     n = node.expression
     if isinstance(n, exp.Literal) and not n.is_string:

@@ -70,7 +70,7 @@ class Verdict:
 
 
 def words(verdict: Verdict) -> Sequence[str]:
-    """The verdict in lines: each step that holds, and the first that does not."""
+    """Return the verdict in lines: each step that holds, and the first that does not."""
     lines = [f"holds   {name}: {STEPS[name]}" for name in verdict.held]
     if verdict.broken is not None:
         lines.append(f"BROKEN  {verdict.broken}: {verdict.reason}")
@@ -78,7 +78,7 @@ def words(verdict: Verdict) -> Sequence[str]:
 
 
 def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | None = None) -> Verdict:
-    """Checks a certificate step by step, to the first that does not hold.
+    """Check a certificate step by step, to the first that does not hold.
 
     Guarantee:
         When all steps hold, whatever the certificate says else: for every value of `$secret` and all data, the numbers
@@ -201,12 +201,12 @@ class _Check:
         must(canonical(given.registry) == canonical(wanted), "it does not follow")
 
     def ledger(self, lines: Sequence[str], published: str | None) -> None:
-        """The last step: all entries are in that ledger."""
+        """Take the last step: all entries are in that ledger."""
         evidence = self._given.evidence
         check_ledger(lines, published, [link for own in evidence for link in own.links], evidence[0].head)
 
     def _payers(self) -> Iterator[tuple[Evidence, str, Relation, Cost]]:
-        """What the ledger says of each population that paid, its name, its neighbours and its charge."""
+        """Yield what the ledger says of each population that paid, its name, its neighbours and its charge."""
         given = self._given
         for own, name, payer in zip(given.evidence, given.populations, self._claim.payers, strict=True):
             yield own, name, *payer
@@ -217,7 +217,7 @@ def _one_after_another(links: Sequence[ChainedEntry]) -> bool:
 
 
 def _words(error: Exception) -> str:
-    """What is wrong, without the words in which a plan is refused."""
+    """Return what is wrong, without the words in which a plan is refused."""
     text = error.message if isinstance(error, DiscreetError) else str(error)
     if isinstance(error, InternalError) and " disagrees with the first about " in text:
         about = text.split(" disagrees with the first about ")[1].removesuffix(". Nothing was charged.")

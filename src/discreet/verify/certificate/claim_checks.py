@@ -62,7 +62,7 @@ class ClaimChecks(ABC):
 
     @abstractmethod
     def derive(self) -> None:
-        """Derives what the statements give from their texts."""
+        """Derive what the statements give from their texts."""
 
     @abstractmethod
     def check_sensitivities(self) -> None:
@@ -70,7 +70,7 @@ class ClaimChecks(ABC):
 
     @abstractmethod
     def priced(self) -> list[PricedNoise]:
-        """What the noise costs each population."""
+        """Return what the noise costs each population."""
 
     @abstractmethod
     def check_charges(self) -> None:
@@ -78,11 +78,13 @@ class ClaimChecks(ABC):
 
     @abstractmethod
     def sources(self, place: int) -> list[tuple[PrivateRows, Sequence[str]]]:
-        """The rows that are read, as they are those of the population at this place, and the statements over them."""
+        """Return the rows that are read, as they are those of the population at this place, and the statements over
+        them.
+        """
 
     @abstractmethod
     def others(self, place: int, populations: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """The other populations that the rows belong to as well, with the columns of their ids."""
+        """Return the other populations that the rows belong to as well, with the columns of their ids."""
 
     @abstractmethod
     def check_stored(self, release: Mapping[str, Any]) -> None:
@@ -94,7 +96,7 @@ class ClaimChecks(ABC):
 
     @abstractmethod
     def registry_facts(self, place: int, populations: Sequence[str]) -> RegistryFacts:
-        """What a registry says of the population at this place."""
+        """Return what a registry says of the population at this place."""
 
 
 class PlanChecks(ClaimChecks):
@@ -179,7 +181,7 @@ class PlanChecks(ClaimChecks):
 
 
 def _bounded_by(claim: PlanClaim) -> str:
-    """What bounds a unit's contribution."""
+    """Return what bounds a unit's contribution."""
     kinds = {part.kind for part in claim.parts}
     if PartKind.WHOLE in kinds:
         return "in part by the promise of a recipe, which nothing here proves; nothing is assumed of the data"
@@ -216,7 +218,7 @@ def check_exact(claim: PlanClaim, found: Sequence[Found]) -> None:
 
 
 def _reasons_of(m: Measurement, change: str) -> list[str]:
-    """A sentence for each integer column, spread and selection of a measurement."""
+    """Return a sentence for each integer column, spread and selection of a measurement."""
     where = "a unit enters the one group"
     if m.keys:
         where = f"a unit enters at most {m.groups:,}{'' if m.declared is None else f' of {m.declared:,}'} groups"
@@ -242,7 +244,7 @@ def _reasons_of(m: Measurement, change: str) -> list[str]:
 
 
 def change_of(relation: Relation) -> str:
-    """What happens to a unit between neighbours."""
+    """Return what happens to a unit between neighbours."""
     return _REPLACED if relation is Relation.REPLACE else "comes or goes"
 
 
@@ -258,12 +260,12 @@ def moves(s: Sensitivity) -> str:
 
 
 def rows_of(table: str, column: str) -> str:
-    """A unit of rows of one table, in words."""
+    """Return a unit of rows of one table, in words."""
     return f"all rows of {table} with one value of {column}"
 
 
 def unit_of(source: PrivateRows) -> str:
-    """A unit of the rows that are read, in words."""
+    """Return a unit of the rows that are read, in words."""
     if source.table is not None:
         return f"each row of {source.table}" if source.unit is None else rows_of(source.table, source.unit)
     ways = []

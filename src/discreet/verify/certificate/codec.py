@@ -45,13 +45,13 @@ from discreet.verify.owned import PublicTable
 
 
 def encode(claim: PlanClaim | FlowClaim) -> dict[str, Any]:
-    """A claim as JSON."""
+    """Return a claim as JSON."""
     written: dict[str, Any] = _CLAIM.write(claim) if isinstance(claim, PlanClaim) else _FLOWS.write(claim)
     return written
 
 
 def decode(value: Any) -> PlanClaim | FlowClaim:
-    """The claim that `encode` wrote.
+    """Return the claim that `encode` wrote.
 
     Raises:
         InvalidParameter: anything else.
@@ -81,7 +81,7 @@ def _cost(**found: Any) -> Cost:
 
 
 def _most(most: int, otherwise: str) -> Form[int]:
-    """A count of so many at most: a hostile file is refused, and not computed for ever."""
+    """Return a count of so many at most: a hostile file is refused, and not computed for ever."""
 
     def read(value: Any) -> int:
         if number(value) > most:
@@ -92,7 +92,7 @@ def _most(most: int, otherwise: str) -> Form[int]:
 
 
 def _mechanism(kinds: Mapping[str, tuple[type, dict[str, Form[Any]]]]) -> Form[Any]:
-    """A mechanism: an object with the kind and its parameters."""
+    """Return a mechanism: an object with the kind and its parameters."""
 
     def read(value: Any) -> Any:
         if type(value) is not dict or type(value.get("kind")) is not str:
@@ -136,7 +136,7 @@ def _apart(value: Any) -> tuple[int, str]:
 
 
 def _some(value: Any) -> Fraction | None:
-    """A fraction, and None for 0: a mechanism without δ is made without one."""
+    """Return a fraction, and None for 0: a mechanism without δ is made without one."""
     return fraction(value) or None
 
 

@@ -69,14 +69,14 @@ class Certificate:
 
 
 def checks_of(claim: PlanClaim | FlowClaim) -> ClaimChecks:
-    """The claim as a check sees it."""
+    """Return the claim as a check sees it."""
     return PlanChecks(claim) if isinstance(claim, PlanClaim) else FlowChecks(claim)
 
 
 def write(
     question: CertifiedQuery, claim: PlanClaim | FlowClaim, answer: dict[str, Any] | None, evidence: Sequence[Evidence]
 ) -> dict[str, Any]:
-    """The certificate of a release, as JSON.
+    """Return the certificate of a release, as JSON.
 
     Args:
         question: what was asked.
@@ -106,7 +106,7 @@ def write(
 
 
 def read(document: Any) -> Certificate:
-    """A certificate's fields.
+    """Return a certificate's fields.
 
     Raises:
         InvalidParameter: it is none, or one of another format.

@@ -25,7 +25,7 @@ Schemas = dict[str, dict[str, Any]]
 
 
 def opened_under(evidence: Evidence, population: str, relation: Relation) -> Opened:
-    """What the account was opened as; its neighbours are those of the claim."""
+    """Return what the account was opened as; its neighbours are those of the claim."""
     content = _entry(evidence.account, Opened, population).content
     assert isinstance(content, Opened)
     must(content.relation is relation, "the account is for other neighbours")
@@ -35,7 +35,7 @@ def opened_under(evidence: Evidence, population: str, relation: Relation) -> Ope
 def tables_of(
     evidence: Evidence, population: str, sources: Sequence[PrivateRows], others: Collection[tuple[str, str]] = ()
 ) -> Schemas:
-    """What the ledger fixed, before the charge, of the tables that may be read: no more and no less.
+    """Return what the ledger fixed, before the charge, of the tables that may be read: no more and no less.
 
     Args:
         evidence: the account's.
@@ -75,8 +75,8 @@ def charged_for(
     says: Mapping[str, Any],
     together: Sequence[str] | None = None,
 ) -> None:
-    """The charge is for this question and of these events and price, and its note says this; so it commits to the claim
-    before the data is read.
+    """Check that the charge is for this question and of these events and price, and its note says this; so it commits
+    to the claim before the data is read.
 
     Args:
         evidence: the account's.
@@ -114,7 +114,7 @@ _SAYS = {
 def released_under(
     evidence: Evidence, population: str, question: CertifiedQuery, sealed: str, answer: Any
 ) -> dict[str, Any]:
-    """What the release holds; it is of this question and charge, and commits to this claim and answer."""
+    """Return what the release holds; it is of this question and charge, and commits to this claim and answer."""
     entry = _entry(evidence.release, Released, population)
     content = entry.content
     assert isinstance(content, Released)
@@ -145,7 +145,7 @@ def check_chain(links: Iterable[ChainedEntry]) -> None:
 def check_ledger(
     lines: Sequence[str], published: str | None, links: Iterable[ChainedEntry], head: tuple[int, str]
 ) -> None:
-    """The ledger that was given is valid, contains the published head, these entries and this head."""
+    """Check that the ledger that was given is valid, contains the published head, these entries and this head."""
     report = verify_export(lines, published)
     must(report.ok, report.problems[0].removesuffix(".") if report.problems else "")
     known = {own.seq: own for own in links_of(lines[1:])}
@@ -156,7 +156,7 @@ def check_ledger(
 
 
 def _entry(link: ChainedEntry, kind: type[Opened | Pinned | Charged | Released], population: str) -> Entry:
-    """An entry of the certificate: its hash follows, and it is of that kind and population."""
+    """Return an entry of the certificate: its hash follows, and it is of that kind and population."""
     must(link.follows, f"the hash of entry {link.seq} is another")
     entry = link.read()
     must(isinstance(entry.content, kind), f"entry {link.seq} is of another kind")
@@ -174,12 +174,12 @@ def _digests(value: Any) -> dict[str, str]:
 
 
 def names_of(source: PrivateRows) -> tuple[str, ...]:
-    """The tables that may be read."""
+    """Return the tables that may be read."""
     return tuple(source.tables) if source.table is None else (source.table,)
 
 
 def types_of(source: PrivateRows, pinned: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str | None]]:
-    """The tables that may be read, each with its columns and the types as which they are read."""
+    """Return the tables that may be read, each with its columns and the types as which they are read."""
     return {name: _columns(pinned[name.casefold()]) for name in names_of(source)}
 
 
@@ -215,7 +215,7 @@ def shows(views: Mapping[str, Mapping[str, Any]], pinned: Mapping[str, Mapping[s
 
 
 def _others(schema: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """The other populations of a table's rows, as accounts are named, with the columns of their ids."""
+    """Return the other populations of a table's rows, as accounts are named, with the columns of their ids."""
     return {(unicodedata.normalize("NFC", name), column) for name, column in schema["others"]}
 
 

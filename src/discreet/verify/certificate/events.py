@@ -14,14 +14,14 @@ from discreet.verify.shapes import reject
 
 
 def of_measurements(claim: PlanClaim) -> Composed:
-    """The events of what the measurements release."""
+    """Return the events of what the measurements release."""
     other = claim.relation.value == "replace"
     return sum((_measured(m, replace=other) for m in claim.measurements), Composed())
 
 
 def of_charge(claim: PlanClaim) -> Composed:
-    """The events of the whole charge: of the first looks, and the measurements by their guarantee; the same as those of
-    the measurements where nothing is looked at first and no run stays open.
+    """Return the events of the whole charge: of the first looks, and the measurements by their guarantee; the same as
+    those of the measurements where nothing is looked at first and no run stays open.
     """
     if not claim.looks:  # of a run that stays open one event, which `check_charge` has judged
         return claim.charged.events if claim.open else claim.measured.events
@@ -54,8 +54,8 @@ def _one_count(*, replace: bool) -> Sensitivity:
 
 
 def of_levels(m: Measurement, *, replace: bool) -> Composed:
-    """The events of the columns of a measurement whose totals are measured as well: each level's noise for the most
-    that one unit moves that level; or the ε of all levels of a column together, where that is less than their sum.
+    """Return the events of the columns of a measurement whose totals are measured as well: each level's noise for the
+    most that one unit moves that level; or the ε of all levels of a column together, where that is less than their sum.
 
     Raises:
         InternalError: a level that is none of the question's.
@@ -89,7 +89,7 @@ def _of_column(m: Measurement, place: int, column: NoisyColumn, *, replace: bool
 
 
 def _moved(tier: Tier, span: tuple[int, int], k: int, *, replace: bool) -> Sensitivity:
-    """The four norms of the worst change of one level, with the noise left out."""
+    """Return the four norms of the worst change of one level, with the noise left out."""
     low, high = max(-span[0], 0), max(span[1], 0)
     one = [Tier(tier.cells, tier.parts, Fraction(1))]
     return Sensitivity(

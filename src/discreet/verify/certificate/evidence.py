@@ -35,7 +35,7 @@ class ChainedEntry:
         return link(self.previous, self.body) == self.hash
 
     def read(self) -> Entry:
-        """What the entry says.
+        """Return what the entry says.
 
         Raises:
             LedgerError: a body that this version cannot read, or of another number.
@@ -99,7 +99,7 @@ def check_together(accounts: Iterable[Account]) -> None:
 def evidence_of(
     accounts: Sequence[Account], question: str, kept: Mapping[str, Any], tables: Iterable[str]
 ) -> tuple[Evidence, ...]:
-    """The entries behind a stored release, of each of the accounts of one ledger that paid for it.
+    """Return the entries behind a stored release, of each of the accounts of one ledger that paid for it.
 
     Args:
         accounts: who paid.
@@ -145,7 +145,7 @@ def _link(view: View, seq: int) -> ChainedEntry:
 
 
 def links_of(bodies: Iterable[str]) -> Iterator[ChainedEntry]:
-    """The links of a chain from its beginning, given the body of each entry in order."""
+    """Yield the links of a chain from its beginning, given the body of each entry in order."""
     previous = GENESIS
     for seq, body in enumerate(bodies, 1):
         found = ChainedEntry(seq, previous, body, link(previous, body))

@@ -17,7 +17,7 @@ Reader = Callable[[Any], T]
 
 
 def refuse(what: str) -> Never:
-    """Stops the reading of a certificate."""
+    """Stop the reading of a certificate."""
     raise InvalidParameter(f"this is no certificate that this version can read: {what}.")
 
 
@@ -26,13 +26,13 @@ class Broken(Exception):  # never leaves the checker
 
 
 def must(holds: object, reason: str) -> None:
-    """The step at hand does not hold without this."""
+    """Refuse unless this holds, without which the step at hand does not."""
     if not holds:
         raise Broken(reason)
 
 
 def record(value: Any, names: Mapping[str, Reader[Any]], what: str) -> dict[str, Any]:
-    """An object with exactly these fields, each of them read.
+    """Return an object with exactly these fields, each of them read.
 
     Raises:
         InvalidParameter: another value, a field that is missing or one that is not known.
@@ -66,7 +66,7 @@ def text(value: Any) -> str:
 
 @Form
 def number(value: Any) -> int:
-    """A count: a whole number from 0 on."""
+    """Return a count: a whole number from 0 on."""
     if type(value) is not int or value < 0:
         refuse("a count is no whole number from 0 on")
     return value
@@ -74,7 +74,7 @@ def number(value: Any) -> int:
 
 @Form
 def flag(value: Any) -> bool:
-    """True or false."""
+    """Read true or false."""
     if type(value) is not bool:
         refuse("a yes or no is of another type")
     return value
@@ -105,14 +105,14 @@ fraction = Form(_fraction, fraction_text)
 
 @Form
 def digest(value: Any) -> str:
-    """A SHA-256 in hexadecimal."""
+    """Return a SHA-256 in hexadecimal."""
     if type(value) is not str or re.fullmatch("[0-9a-f]{64}", value) is None:
         refuse("a digest is not 64 hexadecimal digits")
     return value
 
 
 def listed(form: Form[T], *, exactly: int | None = None) -> Form[tuple[T, ...]]:
-    """A list of such values, of so many where that is said."""
+    """Return a list of such values, of so many where that is said."""
 
     def read(value: Any) -> tuple[T, ...]:
         if type(value) is not list:
@@ -125,7 +125,7 @@ def listed(form: Form[T], *, exactly: int | None = None) -> Form[tuple[T, ...]]:
 
 
 def named(form: Form[T]) -> Form[Mapping[str, T]]:
-    """An object of such values, under any names."""
+    """Return an object of such values, under any names."""
 
     def read(value: Any) -> Mapping[str, T]:
         if type(value) is not dict:

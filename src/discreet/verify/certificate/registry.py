@@ -26,7 +26,7 @@ from discreet.verify.claim import Cost
 def registry(
     checks: ClaimChecks, opened: Sequence[Opened], *, populations: Sequence[str], version: str | None
 ) -> list[dict[str, Any]]:
-    """The release as an entry of a registry, for each of the populations that paid for it.
+    """Return the release as an entry of a registry, for each of the populations that paid for it.
 
     Args:
         checks: its claim.
@@ -95,7 +95,7 @@ def _unprotected(relation: Relation, declared: bool) -> list[str]:
 
 
 def _named(mechanism: object) -> str:
-    """A mechanism in words."""
+    """Return a mechanism in words."""
     match mechanism:
         case DiscreteLaplaceNoise():
             return "discrete Laplace noise"
@@ -112,7 +112,7 @@ def _named(mechanism: object) -> str:
 
 
 def _promise(budget: Budget | None) -> dict[str, str] | None:
-    """What everything that is ever charged costs together, as it was promised at the opening of the account."""
+    """Return what everything that is ever charged costs together, as it was promised at the opening of the account."""
     if budget is None:
         return None
     return {"epsilon": fraction_text(budget.epsilon), "delta": fraction_text(budget.delta)}

@@ -23,13 +23,13 @@ def digest(value: Any) -> str:
 
 
 def of_claim(claim: PlanClaim | FlowClaim) -> str:
-    """The digest of a claim."""
+    """Return the digest of a claim."""
     return digest(encode(claim))
 
 
 def before(claim: PlanClaim | FlowClaim) -> str:
-    """The digest of what is known of a claim before the data is read: where something is chosen by a first look, the
-    measurements follow from it, and their events within what they may cost.
+    """Return the digest of what is known of a claim before the data is read: where something is chosen by a first look,
+    the measurements follow from it, and their events within what they may cost.
     """
     if isinstance(claim, FlowClaim) or not claim.looks:
         return of_claim(claim)
@@ -38,19 +38,21 @@ def before(claim: PlanClaim | FlowClaim) -> str:
 
 
 def noted(claim: PlanClaim | FlowClaim) -> dict[str, str]:
-    """What the charge's note says of a claim, and of the library that makes it."""
+    """Return what the charge's note says of a claim, and of the library that makes it."""
     return {"claim": before(claim), "library": _library()}
 
 
 def certified(claim: PlanClaim | FlowClaim, answers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """What a stored release says of the claim that it was measured under, and of the answer to each of its questions,
-    by its name in a batch; "" without one.
+    """Return what a stored release says of the claim that it was measured under, and of the answer to each of its
+    questions, by its name in a batch; "" without one.
     """
     return {"claim": of_claim(claim), "answers": {name: digest(answer) for name, answer in answers.items()}}
 
 
 def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """An answer as JSON: numbers, text and truth values as they are, and what JSON lacks as an object of one field."""
+    """Return an answer as JSON: numbers, text and truth values as they are, and what JSON lacks as an object of one
+    field.
+    """
     return {"columns": list(columns), "rows": [[_value(v) for v in row] for row in rows]}
 
 

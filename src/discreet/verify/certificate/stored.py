@@ -47,7 +47,7 @@ def check_stored(release: Mapping[str, Any], claim: PlanClaim, found: Sequence[F
 
 
 def _chosen(kept: dict[str, Any], claim: PlanClaim) -> Any:
-    """The table of an answer in two stages, whose caps are those that were chosen."""
+    """Return the table of an answer in two stages, whose caps are those that were chosen."""
     names = {"format": number, "caps": anything, "ranges": listed(_range), "table": anything}
     found = record(kept, names, "the stored release")
     if len(found["ranges"]) != sum(look.values for look in claim.looks):
@@ -109,7 +109,7 @@ def _check_cells(
 
 
 def _alike(value: Any) -> Any:
-    """A key, the same for keys that are one to the database: of each a single spelling is known.
+    """Return a key, the same for keys that are one to the database: of each a single spelling is known.
 
     Raises:
         InvalidParameter: none of the forms in which a key is kept.
@@ -157,8 +157,8 @@ _Family: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 
 def _check_families(families: Sequence[_Family], tree: Tree, leaves: int) -> None:
-    """The nodes that were looked at lie in levels that have noise, each of them once and with as many children as it
-    has; a choice by rank names a leaf, and edges with a number for each part between them.
+    """Check that the nodes that were looked at lie in levels that have noise, each of them once and with as many
+    children as it has; a choice by rank names a leaf, and edges with a number for each part between them.
     """
     places = [(level, place) for level, place, _ in families]
     if len(set(places)) != len(places):
@@ -179,8 +179,8 @@ def _check_families(families: Sequence[_Family], tree: Tree, leaves: int) -> Non
 
 
 def _are_chosen(named: Sequence[int], edges: Sequence[int], counts: Sequence[int], *, leaves: int) -> bool:
-    """A leaf, at most so many edges between leaves on each side of it as are drawn, from left to right, and a number
-    for each part between them.
+    """Return a leaf, at most so many edges between leaves on each side of it as are drawn, from left to right, and a
+    number for each part between them.
     """
     if len(named) != 1 or not 0 <= named[0] < leaves or not all(0 < x < leaves for x in edges):
         return False
