@@ -39,6 +39,7 @@ from discreet.plan.nodes.within import Within
 from discreet.plan.plan import alone
 from discreet.plan.planner import make_query, plan_batch
 from discreet.plan.query import Query
+from discreet.post.totals import adjusted
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 RNG = SystemEntropy()
@@ -108,7 +109,7 @@ def drawn_errors(plan: Query, sizes: Sequence[int], draws: int) -> np.ndarray:
     (agreement,) = agreements(plan.question, plan.allocation)
     drawn = [z.draw(draws * agreement.levels.cells(s), RNG) for s, z in agreement.measured]
     read = [x.reshape(draws, -1).tolist() for x in drawn]
-    found = [agreement.adjusted(one[0], one[1:]) for one in zip(*read, strict=True)]
+    found = [adjusted(agreement, one[0], one[1:]) for one in zip(*read, strict=True)]
     return np.array(found, dtype=np.float64).reshape(draws, *sizes)
 
 

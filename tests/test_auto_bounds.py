@@ -21,7 +21,7 @@ from discreet.plan.auto_bounds.caps import EDGES, Caps, choose, place_sql
 from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.claim import source_of
 from discreet.plan.plan import Plan
-from discreet.plan.reported import reported
+from discreet.post.truncation import reported
 from discreet.verify.census import check_price, derive_census
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM t GROUP BY region"

@@ -13,10 +13,10 @@ import pytest
 
 import discreet as dp
 from discreet.cli.answers import measured_json
-from discreet.engine.cells import NoisyTable
 from discreet.engine.release import Release
 from discreet.engine.session import Session
 from discreet.errors import InvalidParameter, UnknownColumn
+from discreet.post.noisy_table import NoisyTable
 
 EVIL = '<script>alert(1)</script>\x1b[31m\u202e"; DROP TABLE data; --'
 FRAME = pd.DataFrame(

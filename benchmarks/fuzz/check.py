@@ -15,8 +15,8 @@ from benchmarks.fuzz.sources import Sources
 from benchmarks.fuzz.worlds import CANARY, KINDS, Shape, World
 from discreet.backends.connection import open_database
 from discreet.catalog.schema import TableSchema
-from discreet.engine.cells import NoisyTable, measure
 from discreet.engine.cells import exact_all as exact
+from discreet.engine.cells import measure
 from discreet.engine.release import Release
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
@@ -30,6 +30,7 @@ from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.query import Query
 from discreet.plan.reports import report_moves
+from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from discreet.query.dialects.conventions import prepare

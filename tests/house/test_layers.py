@@ -13,7 +13,7 @@ LEVELS: tuple[set[str], ...] = (
     {"mechanisms", "local", "finite", "ledger", "catalog"},
     {"verify", "query"},
     {"plan", "backends"},
-    {"spending"},
+    {"spending", "post"},
     {"engine"},
     {"discreet"},
     {"learn", "synth", "sketch", "recipes"},

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import discreet as dp
-from discreet.engine.cells import NoisyTable, exact_all
+from discreet.engine.cells import exact_all
 from discreet.engine.flows import exact_flows
 from discreet.engine.meter import Meter, follow
 from discreet.engine.questions import Questions, _part
@@ -30,6 +30,7 @@ from discreet.plan.auto_bounds.staged import kept, restored
 from discreet.plan.plan import Plan
 from discreet.plan.planner import plan_batch
 from discreet.plan.query import Query
+from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.codec import encode
 from tests.meanings.worlds import World, fact, plain, restored_value, table, unit
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.engine.cells import NoisyTable, exact_leaves, measure
+from discreet.engine.cells import exact_leaves, measure
 from discreet.engine.release import Release
 from discreet.engine.session import Session
 from discreet.errors import InternalError, InvalidParameter
@@ -27,6 +27,7 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.query import Query
+from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.testing import ReplayEntropy

@@ -17,6 +17,7 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.plan.grouping_sets.moves import ColumnReach, joint_l1, level_moves
 from discreet.plan.grouping_sets.split_budget import Agreement, rounding
 from discreet.plan.grouping_sets.weights import Kept, LevelCosts, Levels, shares, variances
+from discreet.post.totals import adjusted
 from discreet.privacy.unit import Relation
 from discreet.verify.levels import Tier, gaussian_cost, laplace_cost, tier_of
 from tests.coverage import covers
@@ -157,11 +158,11 @@ def test_levels_are_combined_by_weighted_least_squares(
     solution = np.linalg.inv(strategy.T * weights @ strategy) @ (strategy.T * weights)
     for _ in range(20):
         read = [random.integers(-500, 500, levels.cells(s)).tolist() for s in measured]
-        adjusted = agreement.adjusted(read[0], read[1:])
-        assert all(isinstance(x, int) for x in adjusted)
+        agreed = adjusted(agreement, read[0], read[1:])
+        assert all(isinstance(x, int) for x in agreed)
         exact = solution @ np.concatenate(read)
         for s in levels.kept:
-            off = np.abs(sums(sizes, s) @ (np.array(adjusted) - exact))
+            off = np.abs(sums(sizes, s) @ (np.array(agreed) - exact))
             assert off.max() <= float(rounding(levels, s)) + 1e-6
     found = np.array(
         [dict(zip(measured, noises, strict=True))[s].variance if s in measured else np.inf for s in levels.kept]
@@ -178,7 +179,7 @@ def test_numbers_beyond_floats_are_combined_without_loss() -> None:
     agreement = Agreement(Levels.of((2, 2), rollup(2)), (((0, 1), noise), ((0,), noise), ((), noise)))
     base = [2**70 + 1, 2**69 + 3, -(2**71), 5]
     read = [[base[0] + base[1] + 4, base[2] + base[3] - 4], [sum(base)]]
-    found = agreement.adjusted(base, read)
+    found = adjusted(agreement, base, read)
     assert sum(found) == sum(base)
     # the pairs are off by 4 and −4, which their two parts and they themselves share in three
     for x, exact, least in zip(found, base, (4, 4, -4, -4), strict=True):
@@ -229,7 +230,7 @@ def test_the_law_of_each_level_covers_drawn_errors_as_often_as_it_says(kind: Any
         else:
             drawn.append(np.rint(random.normal(0, float(z.sigma), shape)).astype(int))
     errors = np.array(
-        [agreement.adjusted(d[0].tolist(), [x.tolist() for x in d[1:]]) for d in zip(*drawn, strict=True)]
+        [adjusted(agreement, d[0].tolist(), [x.tolist() for x in d[1:]]) for d in zip(*drawn, strict=True)]
     )
     for s in levels.kept:
         t = agreement.noise(s).quantile(Fraction(9, 10))

@@ -12,13 +12,13 @@ import pytest
 import discreet as dp
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.cells import NoisyTable
 from discreet.engine.session import Session
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.explain import explain
 from discreet.plan.nodes.mode import Mode
 from discreet.plan.nodes.quantile import Quantile
+from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.tables import COLUMNS, FACTS, planned
 

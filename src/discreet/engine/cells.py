@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from discreet.engine.meter import Meter, follow
 from discreet.engine.recipe import Draw, Running, drawn
 from discreet.engine.uses import PlannedUse, PrivateReads
-from discreet.errors import BackendFailed, InternalError, LedgerError
+from discreet.errors import BackendFailed, InternalError
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.quantile_tree.chosen import named
-from discreet.plan.quantile_tree.tree import ExactLeaves, Families, NoisyTree, families_json, families_of
+from discreet.plan.quantile_tree.tree import ExactLeaves, Families, NoisyTree
 from discreet.plan.query import Query
+from discreet.post.noisy_table import NoisyTable
 from discreet.query.keys import sort_key
 
 if TYPE_CHECKING:
@@ -36,56 +37,6 @@ Cells: TypeAlias = "dict[Key, list[int]]"
 
 Leaves: TypeAlias = "dict[Key, ExactLeaves]"
 """Group key → exact weights of a spread's leaves; a group that is not there has none. Private."""
-
-
-FORMAT = 1
-"""Version of the form in which answers are stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoisyTable:
-    """The noisy integers of one measurement, as they are stored in the ledger.
-
-    Attributes:
-        keys: the group keys, one tuple a row; a single empty one without GROUP BY.
-        cells: the noisy integers of each row, in the order of the question's measures.
-        reports: the noisy counts of the truncation reports, side by side, when they were asked for.
-        spreads: for each spread that the question reads, and each row, the noisy nodes that were looked at.
-        levels: for each level of totals that was measured as well, its noisy integers, in the order of its keys.
-    """
-
-    keys: tuple[tuple[Scalar, ...], ...]
-    cells: tuple[tuple[int, ...], ...]
-    reports: tuple[int, ...] = ()
-    spreads: tuple[tuple[Families, ...], ...] = ()
-    levels: tuple[tuple[tuple[int, ...], ...], ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the stored form; integers are text, since JSON readers lose digits of large ones."""
-        return {
-            "format": FORMAT,
-            "keys": [[_stored(v) for v in key] for key in self.keys],
-            "cells": [[str(c) for c in row] for row in self.cells],
-            "reports": [str(c) for c in self.reports],
-            "spreads": [[families_json(f) for f in rows] for rows in self.spreads],
-            "levels": [[[str(c) for c in row] for row in level] for level in self.levels],
-        }
-
-    @classmethod
-    def from_json(cls, kept: dict[str, Any]) -> NoisyTable:
-        """Return what `to_json` wrote.
-
-        Raises:
-            LedgerError: another version of discreet wrote it.
-        """
-        check_format(kept)
-        return cls(
-            tuple(tuple(_restored(v) for v in key) for key in kept["keys"]),
-            tuple(tuple(int(c) for c in row) for row in kept["cells"]),
-            tuple(int(c) for c in kept["reports"]),
-            tuple(tuple(families_of(f) for f in rows) for rows in kept["spreads"]),
-            tuple(tuple(tuple(int(c) for c in row) for row in level) for level in kept["levels"]),
-        )
 
 
 def uses_of(query: Query, of: str = "") -> list[PlannedUse]:
@@ -135,19 +86,6 @@ def measure(query: Query, run: Run, rng: Entropy) -> NoisyTable:
         rng: the noise.
     """
     return follow(measured(query), Meter(uses_of(query), lambda text, keyed: run(text), rng))
-
-
-def check_format(kept: dict[str, Any]) -> None:
-    """Refuse what another version of discreet stored of a question: a table, a batch, or an answer in two stages.
-
-    Raises:
-        LedgerError: it did.
-    """
-    if kept.get("format") != FORMAT:
-        raise LedgerError(
-            "Another version of discreet stored this answer, in another form.",
-            hint="what was spent still counts; fresh=True asks again, and is charged",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,22 +317,3 @@ def _no_report() -> BackendFailed:
 
 def _plain(key: tuple[Any, ...]) -> tuple[Scalar, ...]:
     return tuple(v + 0.0 if isinstance(v, float) else v for v in key)  # −0.0 is 0
-
-
-def _stored(value: Scalar) -> Any:
-    if isinstance(value, dt.datetime):
-        return {"timestamp": value.isoformat()}
-    if isinstance(value, dt.date):
-        return {"date": value.isoformat()}
-    if isinstance(value, float):
-        return {"real": value.hex()}
-    return value
-
-
-def _restored(value: Any) -> Scalar:
-    if not isinstance(value, dict):
-        return value  # type: ignore[no-any-return]  # JSON's own scalars
-    ((kind, text),) = value.items()
-    if kind == "real":
-        return float.fromhex(text)
-    return dt.datetime.fromisoformat(text) if kind == "timestamp" else dt.date.fromisoformat(text)

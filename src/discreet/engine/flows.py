@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.backends.connection import quietly
-from discreet.engine.cells import NoisyTable
 from discreet.engine.recipe import Draw, Running, drawn
 from discreet.engine.uses import PlannedUse, PrivateReads
 from discreet.plan.flows.flow import largest_flows
+from discreet.post.noisy_table import NoisyTable
 
 if TYPE_CHECKING:
     from discreet.noise.entropy import Entropy

@@ -19,9 +19,9 @@ from discreet.plan.auto_bounds.ranges import PLACES, holds
 from discreet.plan.plan import Staging
 
 if TYPE_CHECKING:
-    from discreet.engine.cells import NoisyTable
     from discreet.noise.entropy import Entropy
     from discreet.plan.plan import Plan
+    from discreet.post.noisy_table import NoisyTable
 
 SECOND = "second stage"
 """The use that is set aside for what follows from the first stage."""

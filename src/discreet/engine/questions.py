@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from discreet.engine.cells import FORMAT, NoisyTable, check_format, measured
+from discreet.engine.cells import measured
 from discreet.engine.release import Release
 from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.auto_bounds.staged import kept, restored
+from discreet.post.noisy_table import FORMAT, NoisyTable, check_format
 from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache, cmp_to_key
 from typing import TYPE_CHECKING, Any
 
-from discreet.engine.cells import NoisyTable
 from discreet.engine.recipe import Drawn
 from discreet.errors import InvalidParameter, MissingExtra
+from discreet.post.evaluate import evaluate
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
-    from discreet.catalog.schema import Scalar
     from discreet.engine.paid import Paid
-    from discreet.mechanisms.additive import Additive
-    from discreet.plan.nodes.node import Answer, Node
     from discreet.plan.plan import Plan
-    from discreet.plan.quantile_tree.chosen import ChosenLeaves
-    from discreet.plan.quantile_tree.shape import Spread
-    from discreet.plan.quantile_tree.tree import NoisyTree
-    from discreet.plan.query import Query
-    from discreet.plan.question import OrderBy
-    from discreet.plan.reported import Reported
-    from discreet.plan.totals import TotalRow
+    from discreet.post.noisy_table import NoisyTable
+    from discreet.post.truncation import Reported
 
 SHOWN_ROWS = 60
 """Rows that a printed release shows; `rows` has all."""
@@ -75,7 +63,7 @@ class Release:
         self.paid = paid
         self.drawn = drawn
         self._original = original
-        self._selected = _selected(self.query, table, raised=original is not None)
+        self._rows = evaluate(self.query, table, nonnegative=original is not None)
 
     @property
     def charges(self) -> dict[str, Approximate]:
@@ -119,7 +107,7 @@ class Release:
     @property
     def rows(self) -> list[tuple[Any, ...]]:
         """The rows: noisy values, group keys and what the question makes of them."""
-        return [values for _, values in self._selected]
+        return [values for _, values in self._rows]
 
     @property
     def cost(self) -> PrivacyLoss:
@@ -148,34 +136,35 @@ class Release:
             InvalidParameter: a confidence outside (0, 1).
         """
         from discreet.plan.query import confidence_level
+        from discreet.post.intervals import interval_of
 
         if self.query.is_end(column):
-            return [None] * len(self._selected)
-        of_line = _interval_of_line(self.query, self.query.column(column), confidence_level(confidence))
-        return [of_line(line) for line, _ in self._selected]
+            return [None] * len(self._rows)
+        of_row = interval_of(self.query, self.query.column(column), confidence_level(confidence))
+        return [of_row(row) for row, _ in self._rows]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know beside the numbers, in sentences: what the plan leaves out (`Plan.notes`), and what
         was bought or chosen with it.
         """
-        from discreet.plan.reported import report_notes
+        from discreet.post.truncation import report_notes
 
         raised = ["Numbers that cannot be negative are not shown below 0."] if self._original is not None else []
         people = [OVER_PEOPLE] if self.paid is not None and self.paid.over_people else []
-        reports = report_notes(self.query, self.truncation, self._lines_of)
+        reports = report_notes(self.query, self.truncation, self._noisy_rows)
         chosen = () if self.query.chosen is None else self.query.chosen.sentences
         return (*chosen, *self.plan.notes_of(self.name), *reports, *raised, *people)
 
-    def _lines_of(self, column: str) -> list[tuple[Any, Any, Any]]:
+    def _noisy_rows(self, column: str) -> list[tuple[Any, Any, Any]]:
         """For each row its noisy integers, their noises, and the interval of a column."""
-        pairs = zip(self._selected, self.interval(column), strict=True)
-        return [(line.before or line.cells, line.noises, interval) for (line, _), interval in pairs]
+        pairs = zip(self._rows, self.interval(column), strict=True)
+        return [(row.before or row.cells, row.noises, interval) for (row, _), interval in pairs]
 
     @property
     def truncation(self) -> tuple[Reported, ...]:
         """What the truncation reports say, where they were asked for (`truncation=`): shares with intervals."""
-        from discreet.plan.reported import reported
+        from discreet.post.truncation import reported
 
         return reported(self.query, self.table.reports)
 
@@ -247,8 +236,8 @@ class Release:
 
         columns, rows = self._shown()
         lines = [render(columns, rows)]
-        if len(self._selected) > SHOWN_ROWS:
-            lines.append(f"… {len(self._selected) - SHOWN_ROWS} more rows in .rows")
+        if len(self._rows) > SHOWN_ROWS:
+            lines.append(f"… {len(self._rows) - SHOWN_ROWS} more rows in .rows")
         return "\n".join([*lines, *self._below(rows)])
 
     __repr__ = __str__
@@ -279,176 +268,10 @@ class Release:
         """Return the columns and cells of the printed table, each uncertain number with its ±."""
         from discreet.table import measured
 
-        shown = self._selected[:SHOWN_ROWS]
+        shown = self._rows[:SHOWN_ROWS]
         intervals = [self.interval(name)[:SHOWN_ROWS] for name in self.columns]
         cells = [[measured(v, intervals[j][i]) for j, v in enumerate(values)] for i, (_, values) in enumerate(shown)]
         return self.columns, cells
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One row of the answer before its columns are computed: its keys, its noisy numbers, and the noise in them; where
-    they were raised to 0 or more, also what they were before.
-    """
-
-    keys: tuple[Scalar, ...]
-    cells: tuple[Any, ...]
-    noises: tuple[Additive, ...]
-    before: tuple[Any, ...] | None = None
-
-
-def _selected(plan: Query, table: NoisyTable, *, raised: bool) -> list[tuple[_Line, tuple[Any, ...]]]:
-    """Lines with their output values, after HAVING, ORDER BY, LIMIT and OFFSET."""
-    outer = plan.question.outer
-    columns = [_of_line(e.compiled()) for _, e in outer.columns]
-    for place, upper in outer.ends:
-        columns[place] = _end(plan, place, upper=upper)
-    lines = _raised(plan, table) if raised else _lines(plan, table, table.cells)
-    if outer.having is not None:
-        having = _of_line(outer.having.compiled())
-        lines = [line for line in lines if having(line)]
-    for term in reversed(outer.order):
-        lines.sort(key=_ordering(term, _of_line(term.by.compiled())))
-    end = None if outer.limit is None else outer.offset + outer.limit
-    return [(line, tuple(c(line) for c in columns)) for line in lines[outer.offset : end]]
-
-
-def _of_line(value: Answer) -> Callable[[_Line], Any]:
-    return lambda line: value(line.keys, line.cells)
-
-
-def _end(plan: Query, place: int, *, upper: bool) -> Callable[[_Line], float | None]:
-    """Return an end of the interval of a column's expression, as a column."""
-    from discreet.query.interval_ends import CONFIDENCE
-
-    of_line = _interval_of_line(plan, plan.question.outer.columns[place][1], CONFIDENCE)
-
-    def value(line: _Line) -> float | None:
-        found = of_line(line)
-        return None if found is None else found[int(upper)]
-
-    return value
-
-
-def _interval_of_line(plan: Query, expr: Node, level: Fraction) -> Callable[[_Line], Any]:
-    """Return the interval of a column, prepared once for each noise that lines have."""
-    from discreet.plan.nonnegative import honest, never_negative
-
-    found: dict[tuple[Additive, ...], Any] = {}
-    shown, unsure = expr.compiled(), plan.is_unsure(expr)
-    low = expr.lowest(never_negative(plan.question))
-
-    def value(line: _Line) -> Any:
-        if line.noises not in found:
-            found[line.noises] = expr.interval(line.noises, level)
-        interval = found[line.noises](line.keys, line.cells if line.before is None else line.before)
-        if unsure:
-            interval = _everything(interval)
-        return interval if line.before is None else honest(interval, shown(line.keys, line.cells), low)
-
-    return value
-
-
-def _everything(interval: Any) -> Any:
-    """Return an interval that holds everything, or several, in the shape of those that a cell has."""
-    match interval:
-        case list():
-            return [_everything(inner) for inner in interval]
-        case dict():
-            return {key: _everything(inner) for key, inner in interval.items()}
-        case (dt.datetime(), _):
-            return dt.datetime.min, dt.datetime.max
-        case (dt.date(), _):
-            return dt.date.min, dt.date.max
-    return None if interval is None else (-math.inf, math.inf)
-
-
-def _raised(plan: Query, table: NoisyTable) -> list[_Line]:
-    """Return the rows with numbers that cannot be negative made so, and what they were."""
-    from discreet.plan.nonnegative import never_negative, raised
-    from discreet.plan.quantile_tree.tree import NoisyTree
-
-    sets = plan.question.outer.sets
-    noisy = table.cells if sets is None else _agreed(plan, table)[0]
-    cells = raised(table.keys, noisy, sets, never_negative(plan.question))
-    lines = list(zip(_lines(plan, table, table.cells), _lines(plan, table, cells), strict=True))
-    for _, line in lines if table.spreads else ():
-        for tree in line.cells[-1].values():
-            if isinstance(tree, NoisyTree):
-                tree.raised = True
-    return [_Line(after.keys, after.cells, after.noises, before.cells) for before, after in lines]
-
-
-def _lines(plan: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]]) -> list[_Line]:
-    """Return the rows of these finest cells, noisy ones or others; with grouping sets, those that are added up from
-    them.
-    """
-    noises, sets = tuple(plan.allocation.noises), plan.question.outer.sets
-    if sets is None:
-        return [_Line(key, _cells(plan, table, finest, i), noises) for i, key in enumerate(table.keys)]
-    from discreet.plan.totals import totals
-
-    cells, noises_of = _agreed(plan, table)
-    if finest is not table.cells:  # which agree with their totals already
-        cells = finest
-    width = len(plan.question.keys.exprs)
-    rows = totals(table.keys, cells, sets, width=width, columns=len(noises))
-    return [_Line(row.keys, row.cells, noises_of(row)) for row in rows]
-
-
-def _agreed(
-    plan: Query, table: NoisyTable
-) -> tuple[Sequence[tuple[int, ...]], Callable[[TotalRow], tuple[Additive, ...]]]:
-    """Return the finest cells, such that totals are their sums, and the noise of each total."""
-    from discreet.plan.totals import summed_noises
-
-    noises = plan.allocation.noises
-    if not plan.allocation.levels:
-        of_parts = cache(lambda parts: summed_noises(noises, parts))
-        return table.cells, lambda row: of_parts(row.parts)
-    from discreet.plan.grouping_sets.split_budget import agreements
-
-    combined = agreements(plan.question, plan.allocation)
-    columns = [
-        agreement.adjusted([row[i] for row in table.cells], [[row[i] for row in level] for level in table.levels])
-        for i, agreement in enumerate(combined)
-    ]
-    of_level = cache(lambda kept: tuple(a.noise(kept) for a in combined))
-    return list(zip(*columns, strict=True)), lambda row: of_level(row.kept)
-
-
-def _cells(plan: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]], row: int) -> tuple[Any, ...]:
-    """Return the integers of a row and, after them, the noisy trees of its spreads."""
-    if not table.spreads:
-        return finest[row]
-    from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-    from discreet.plan.quantile_tree.chosen import ChosenLeaves
-    from discreet.plan.quantile_tree.tree import NoisyTree
-
-    is_row = plan.question.table.unit.is_row
-    read = zip(plan.question.spreads, plan.allocation.spreads, table.spreads, strict=True)
-    trees: dict[Spread, NoisyTree | ChosenLeaves] = {
-        s.spread: ChosenLeaves(s.spread, noise, rows[row])
-        if isinstance(noise, ExponentialQuantile)
-        else NoisyTree(s.spread, noise, rows[row], is_row=is_row)
-        for s, noise, rows in read
-    }
-    return (*finest[row], trees)
-
-
-def _ordering(term: OrderBy, value: Callable[[_Line], Any]) -> Callable[[_Line], Any]:
-    """Return a sort key for one term: NULLs where the term says, equal values in the order they had."""
-
-    def compare(one: _Line, other: _Line) -> int:
-        a, b = value(one), value(other)
-        if a is None or b is None:
-            first = -1 if term.nulls_first else 1
-            return 0 if a is None and b is None else first if a is None else -first
-        order = int(a > b) - int(a < b)
-        return -order if term.descending else order
-
-    key: Callable[[_Line], Any] = cmp_to_key(compare)
-    return key
 
 
 def _arrow(column: list[Any], pa: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -63,6 +64,11 @@ class SummedNoise(Additive):
     @property
     def variance(self) -> float:
         return self.n * self.noise.variance
+
+
+def summed_noises(noises: Sequence[Additive], parts: int) -> tuple[Additive, ...]:
+    """Return the noise of each column in a row that adds up so many noisy rows."""
+    return tuple(noises) if parts < 2 else tuple(SummedNoise(z, parts) for z in noises)
 
 
 @lru_cache(maxsize=256)

@@ -13,8 +13,7 @@ from discreet.plan.grouping_sets.split_budget import agreements, levels_of
 from discreet.plan.measures.measure import Measure
 from discreet.plan.quantile_tree.chosen import rank_off
 from discreet.plan.quantile_tree.shape import Spread, TreeRead
-from discreet.plan.reported import reported
-from discreet.plan.reports import report_moves
+from discreet.plan.reports import count_margin, report_moves
 from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
@@ -236,9 +235,9 @@ def report_errors(*plans: Decided) -> dict[str, str]:
     """For each truncation report how exact its counts are, in the plan where they are the least exact."""
     widest: dict[str, tuple[int, str]] = {}
     for plan in plans:
-        for r in reported(plan, [0] * sum(r.places for r in plan.reports)):
-            off = max(r.margin(p) for p in r.report.parts), r.what
-            widest[r.report.name] = max(off, widest.get(r.report.name, off))
+        for report, noise in zip(plan.reports, plan.allocation.reports, strict=True):
+            off = max(count_margin(report, noise, part) for part in report.parts), report.what
+            widest[report.name] = max(off, widest.get(report.name, off))
     return {name: f"{off:,} {what}" for name, (off, what) in widest.items()}
 
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.summed import summed_noises
 from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, distinct_sql, needs_secret, spread_sql
 from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, sensitivity_of, spread_sensitivity
 from discreet.plan.decided import FirstChoice
@@ -21,7 +22,6 @@ from discreet.plan.partition.joint import shares_of, width_of
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.question import Question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
-from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.sensitivity import Sensitivity
 

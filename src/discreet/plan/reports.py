@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
+from discreet.mechanisms.additive import Additive
+from discreet.mechanisms.summed import summed_noises
 from discreet.plan.bound import BoundedQuery, columns_sql, totals_sql
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
 from discreet.plan.measures.lattice_value import LatticeValue
@@ -72,12 +75,22 @@ class Report:
         """How many counts there are: for each part or none of them, or for each set of parts."""
         return len(self.parts) + 1 if self.is_row else 1 << len(self.parts)
 
+    @property
+    def what(self) -> str:
+        """What is counted."""
+        return "rows" if self.is_row else "units"
+
     def counted(self, parts: Sequence[Part]) -> tuple[int, ...]:
         """Return the places of the units of which any of these parts is so."""
         chosen = {i for i, p in enumerate(self.parts) if p in parts}
         if self.is_row:
             return tuple(i + 1 for i in sorted(chosen))
         return tuple(p for p in range(self.places) if any(p >> i & 1 for i in chosen))
+
+
+def count_margin(report: Report, noise: Additive, part: Part) -> int:
+    """Return by how much the noise of a report's counts moves the count of a part at most, with 95 %."""
+    return summed_noises((noise,), len(report.counted([part])))[0].quantile(Fraction(19, 20))
 
 
 def report_moves(relation: Relation) -> Sensitivity:

@@ -15,12 +15,13 @@ from scipy.stats import beta
 
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.cells import NoisyTable, measure
+from discreet.engine.cells import measure
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.planner import make_query
 from discreet.plan.query import Query
+from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import Engine, plan_of

@@ -10,11 +10,11 @@ import pytest
 
 import discreet as dp
 from discreet.engine import flows as run
-from discreet.engine.cells import NoisyTable
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.joint_charge import charge_together, store_together
 from discreet.ledger.ledger import Ledger
+from discreet.post.noisy_table import NoisyTable
 from discreet.verify.certificate.checker import STEPS, check, words
 from discreet.verify.certificate.seal import of_claim
 from tests.verify.asked import plain, visits

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import discreet as dp
-from discreet.engine.cells import NoisyTable
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.ledger import Ledger
+from discreet.post.noisy_table import NoisyTable
 from discreet.verify.certificate.checker import STEPS, check
 from tests.verify.asked import BATCHES, SEVERAL, SINGLE, ask, exported, plain, session, visits
 from tests.verify.forging import accounts

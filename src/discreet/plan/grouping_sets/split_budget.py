@@ -21,10 +21,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.summed import SummedNoise
@@ -219,33 +216,6 @@ class Agreement:
     levels: Levels
     measured: tuple[tuple[Kept, Additive], ...]
 
-    def adjusted(self, finest: Sequence[int], totals: Sequence[Sequence[int]]) -> list[int]:
-        """Return the finest groups as whole numbers, such that they and their sums are near the least squares.
-
-        Args:
-            finest: the noisy integers of the finest groups, in the order of the product of the lists.
-            totals: those of the other measured levels.
-        """
-        sizes = self.levels.sizes
-        noisy = np.array([*finest, None], dtype=object)[:-1].reshape(sizes)
-        correction = np.zeros(sizes)
-        means: dict[Kept, NDArray[np.float64]] = {}
-        for (kept, noise), numbers in zip(self.measured[1:], totals, strict=True):
-            others = tuple(i for i in range(len(sizes)) if i not in kept)
-            shape = tuple(n if i in kept else 1 for i, n in enumerate(sizes))
-            wanted = np.array([*numbers, None], dtype=object)[:-1].reshape(shape)
-            missing = (wanted - noisy.sum(axis=others, keepdims=True)).astype(np.float64) / noise.variance
-            for component in _subsets(kept):
-                seen = missing.mean(axis=tuple(i for i in kept if i not in component), keepdims=True)
-                means[component] = means.get(component, 0.0) + seen
-        for component, mean in means.items():
-            pure = mean
-            for i in component:
-                pure = pure - pure.mean(axis=i, keepdims=True)
-            correction += pure / self._known(component)
-        whole = _rounded(correction, _order(self.levels))
-        return [int(a) + b for a, b in zip(noisy.ravel().tolist(), whole, strict=True)]
-
     def noise(self, kept: Kept) -> Additive:
         """Return the law of what the numbers of a level are off by, each of them the same.
 
@@ -258,14 +228,14 @@ class Agreement:
         """Return the variance of the numbers of a level, before rounding."""
         return math.fsum(float(a) ** 2 * z.variance for a, z in _terms(self, kept))
 
-    def _known(self, component: Kept) -> float:
+    def precision(self, component: Kept) -> float:
         inside = [(s, z) for s, z in self.measured if set(component) <= set(s)]
         return math.fsum(self.levels.parts(s) / z.variance for s, z in inside)
 
 
 def rounding(levels: Levels, kept: Kept) -> Fraction:
     """How far a total of this level may be from least squares: a half for each corner."""
-    corners = 2 ** len(kept) if _order(levels) is None else min(len(kept), 1) + 1
+    corners = 2 ** len(kept) if rollup_order(levels) is None else min(len(kept), 1) + 1
     return Fraction(corners, 2)
 
 
@@ -284,22 +254,22 @@ def _terms(agreement: Agreement, kept: Kept) -> Parts:
         common = tuple(i for i in kept if i in measured)
         outside = math.prod(n for i, n in enumerate(levels.sizes) if i not in kept and i not in measured)
         summed = math.prod(n for i, n in enumerate(levels.sizes) if i in measured and i not in kept)
-        for same in _subsets(common):
+        for same in subsets(common):
             times = summed * math.prod(levels.sizes[i] - 1 for i in common if i not in same)
             weight = 0.0
-            for component in _subsets(common):
+            for component in subsets(common):
                 part = 1.0
                 for i in common:
                     mean = 1 / levels.sizes[i]
                     part *= (float(i in same) - mean) if i in component else mean
-                weight += part / agreement._known(component)
+                weight += part / agreement.precision(component)
             size = Fraction(abs(weight) * outside / noise.variance)
             if times and size:
                 found[size, noise] = found.get((size, noise), 0) + times
     return tuple((a, z if n == 1 else SummedNoise(z, n)) for (a, z), n in found.items())
 
 
-def _order(levels: Levels) -> tuple[int, ...] | None:
+def rollup_order(levels: Levels) -> tuple[int, ...] | None:
     """Return the keys in an order in which every level keeps the first so many; None if there is none, as in a CUBE."""
     order: list[int] = []
     for kept in sorted(levels.kept, key=len):
@@ -309,27 +279,5 @@ def _order(levels: Levels) -> tuple[int, ...] | None:
     return tuple(order)
 
 
-def _rounded(correction: NDArray[np.float64], order: tuple[int, ...] | None) -> list[int]:
-    """Whole numbers whose running sums are those of the corrections, rounded."""
-    if order is None:
-        running = correction
-        for i in range(correction.ndim):
-            running = np.cumsum(running, axis=i)
-        whole = _whole(running)
-        for i in range(correction.ndim):
-            whole = np.diff(whole, axis=i, prepend=0)
-        return list(whole.ravel().tolist())
-    turned = np.transpose(correction, order)
-    whole = np.diff(_whole(np.cumsum(turned.ravel())), prepend=0).reshape(turned.shape)
-    return list(np.transpose(whole, np.argsort(order)).ravel().tolist())
-
-
-def _whole(x: NDArray[np.float64]) -> NDArray[Any]:
-    """Each number rounded, as Python integers, which hold any."""
-    found = np.empty(x.size, dtype=object)
-    found[:] = [round(v) for v in x.ravel().tolist()]
-    return found.reshape(x.shape)
-
-
-def _subsets(of: Kept) -> Iterator[Kept]:
+def subsets(of: Kept) -> Iterator[Kept]:
     return (c for r in range(len(of) + 1) for c in combinations(of, r))

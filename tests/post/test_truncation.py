@@ -16,8 +16,8 @@ from discreet.catalog.types import Type
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.planner import make_query
 from discreet.plan.query import Query
-from discreet.plan.reported import Reported, bias, report_notes, reported
 from discreet.plan.reports import Part, Report
+from discreet.post.truncation import Reported, bias, report_notes, reported
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.testing import ReplayEntropy
 from tests.coverage import covers

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.engine.cells import NoisyTable
 from discreet.engine.release import Release
 from discreet.engine.session import Session
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
+from discreet.post.noisy_table import NoisyTable
 from tests.coverage import covers
 
 REGIONS = [f"r{i}" for i in range(40)]

@@ -17,12 +17,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.catalog.types import Type
+from discreet.mechanisms.summed import summed_noises
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import KnownCount, KnownUnits, Measure, RowCount, Total, UnitCount
 from discreet.plan.nodes.node import Node, measured_in
 from discreet.plan.question import looked_at
-from discreet.plan.reports import Part, Report
-from discreet.plan.totals import summed_noises
+from discreet.plan.reports import Part, Report, count_margin
 from discreet.query.expr import Literal, walk
 
 if TYPE_CHECKING:
@@ -54,11 +54,6 @@ class Reported:
     counts: tuple[int, ...]
 
     @property
-    def what(self) -> str:
-        """What is counted."""
-        return "rows" if self.report.is_row else "units"
-
-    @property
     def shares(self) -> dict[Part, Share]:
         """For each part the share of which it is so."""
         return {part: self._share(part) for part in self.report.parts}
@@ -74,7 +69,7 @@ class Reported:
 
     def margin(self, part: Part) -> int:
         """By how much the noise moves the count of a part at most, with 95 %."""
-        return self._quantile(len(self.report.counted([part])), _ONE)
+        return count_margin(self.report, self.noise, part)
 
     @property
     def is_key(self) -> bool:
@@ -90,7 +85,7 @@ class Reported:
         """Return the shares as JSON."""
         shares = {p.value: {"share": s.share, "interval": [s.low, s.high]} for p, s in self.shares.items()}
         bounds = self.report.bounds or None
-        return {"of": self.report.name, "bounds": bounds, "counted": self.what, "shares": shares}
+        return {"of": self.report.name, "bounds": bounds, "counted": self.report.what, "shares": shares}
 
     def _share(self, part: Part) -> Share:
         """Return the share s/(s + r) of s that have the part among these and r others, whose noises are independent: it
@@ -154,7 +149,7 @@ def _said(plan: Decided, r: Reported) -> str:
     ]
     name = f"{report.name}, clamped to {report.bounds}" if report.bounds else report.name
     verb = "are" if is_row else "have rows"
-    lost = f"; at most {r.most(*report.parts):,} {r.what} (97.5 %) {verb} in no group for it"
+    lost = f"; at most {r.most(*report.parts):,} {report.what} (97.5 %) {verb} in no group for it"
     return f"{name[:1].upper()}{name[1:]}: {', '.join(each)}{lost if r.is_key else ''}."
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.plan.nonnegative import nearest, raised
+from discreet.post.nonnegative import nearest, raised
 
 SMALL = st.lists(st.integers(-4, 6), min_size=1, max_size=4)
 
