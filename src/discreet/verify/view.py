@@ -8,6 +8,7 @@ one row of the view, each column is made of the source's column of that name, an
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Never
 
 from sqlglot import exp
@@ -54,6 +55,12 @@ def read_view(text: str, ids: Collection[str]) -> dict[str, Kind]:
     Raises:
         InternalError: a part that is not a row-by-row picture of its source.
     """
+    return dict(_read_once(text, frozenset(ids)))
+
+
+@lru_cache(maxsize=64)
+def _read_once(text: str, ids: frozenset[str]) -> tuple[tuple[str, Kind], ...]:
+    """Return the columns of a view, which follow from its text alone: a session reads the same one for each query."""
     parts, rest = [], read(text)
     while isinstance(rest, exp.Union):
         if rest.args.get("distinct") or not holds_only(rest, {"this", "expression"}):
@@ -63,7 +70,7 @@ def read_view(text: str, ids: Collection[str]) -> dict[str, Kind]:
     found = [_part(part, ids) for part in (rest, *parts)]
     if any(list(types.items()) != list(found[0].items()) for types in found):
         _refuse()
-    return found[0]
+    return tuple(found[0].items())
 
 
 def _part(part: exp.Expr, ids: Collection[str]) -> dict[str, Kind]:
