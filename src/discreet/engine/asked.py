@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.ledger.account import Account
     from discreet.plan.plan import Plan
-    from discreet.plan.query import Query
     from discreet.privacy.unit import PrivacyUnit
     from discreet.query.dialects.conventions import Prepared
 
@@ -65,29 +64,21 @@ class AskedOfOne:
         Raises:
             PlanError, InvalidParameter: it cannot be answered as asked.
         """
-        from discreet.plan.plan import alone
-
         prepared = self.prepared(tables)
         spent = epsilon_asked(prepared.epsilon_or(None if epsilon is None else one("epsilon", epsilon))) * part
         staged = None if self.chosen is None else self._in_stages(prepared, tables, spent)
-        if staged is not None:
-            return staged
-        return alone(self.query(prepared, spent), self.accounts[0].population)
+        return self.at_once(prepared, spent) if staged is None else staged
 
-    def query(self, prepared: Prepared, epsilon: Fraction) -> Query:
-        """Return the question decided at this ε, without a first stage."""
-        from discreet.plan.planner import make_query
+    def at_once(self, prepared: Prepared, epsilon: Fraction) -> Plan:
+        """Return the plan of the question at this ε, without a first stage."""
+        from discreet.plan.cost import PlanTerms
+        from discreet.plan.planner import make_plan
+        from discreet.plan.query import kind_of
 
-        return make_query(
-            prepared.text,
-            prepared.tables,
-            population=self.accounts[0].population,
-            version=self.version,
-            epsilon=epsilon,
-            delta=share_asked("delta", prepared.delta_or(one("delta", self.delta))),
-            noise=self.noise,
-            truncation=share_asked("truncation", self.truncation),
-        )
+        delta = share_asked("delta", prepared.delta_or(one("delta", self.delta)))
+        share, population = share_asked("truncation", self.truncation), self.accounts[0].population
+        terms = PlanTerms(population, self.version, epsilon, delta, kind_of(self.noise), share)
+        return make_plan(prepared.text, prepared.tables, terms)
 
     def _in_stages(self, prepared: Prepared, tables: Sequence[TableSchema], epsilon: Fraction) -> Plan | None:
         """Return the question in two stages; None where nothing that was asked to be chosen is missing."""

@@ -34,7 +34,6 @@ from discreet.plan.query import Query
 from discreet.verify.certificate.evidence import CERTIFIED
 from discreet.verify.certificate.seal import certified, noted
 from discreet.verify.check import check
-from discreet.verify.claim import PlanClaim
 from discreet.verify.shapes import reject
 
 if TYPE_CHECKING:
@@ -92,8 +91,7 @@ def verified(
     once = [] if plan.draws is None else [SystemEntropy().bytes(16).hex()]  # a run that stays open is never found again
     asked = json.dumps([name, value, account.population, version, plan.identity, *once])
     plan = replace(plan, recipe=name, identity=hashlib.sha256(asked.encode()).hexdigest())
-    claim = plan.claim
-    assert isinstance(claim, PlanClaim)
+    claim = plan.claim_of_one
     check(claim)
     known = {t.name: t for t in tables}
     for source in claim.sources:

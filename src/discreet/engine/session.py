@@ -322,7 +322,7 @@ class Session:
                 "epsilon and error cannot both be given: each follows from the other.",
                 hint="leave epsilon out to have the least one for this error",
             )
-        found = least(lambda e: asked.query(prepared, e), wanted, account.budget.per_query)
+        found = least(lambda e: asked.at_once(prepared, e).query, wanted, account.budget.per_query)
         return alone(found, account.population)
 
     def _asked(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from html import escape
 from typing import Protocol
 
@@ -108,7 +109,7 @@ class Flowing(Protocol):
     def citations(self, plan: Plan) -> list[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: its claim is built once
 class Plan:
     """Questions that have been decided: free to look at, and nothing has been read or charged.
 
@@ -145,7 +146,7 @@ class Plan:
     left: Budget | None = None
     outlook: str = ""
 
-    @property
+    @cached_property
     def query(self) -> Query:
         """The one question.
 
@@ -204,7 +205,7 @@ class Plan:
         of = f" for the {n} questions of a batch" if n > 1 else ""
         return f"{words(g.epsilon, g.delta)}{of}"
 
-    @property
+    @cached_property
     def claim(self) -> PlanClaim | FlowClaim:
         """What is charged for, as the second derivation takes it."""
         if self.flows is not None:
@@ -218,7 +219,7 @@ class Plan:
         return replace(claim, charged=replace(claim.charged, events=events), open=True)
 
     @property
-    def _claim_of_one(self) -> PlanClaim:
+    def claim_of_one(self) -> PlanClaim:
         """The claim of a plan that one population pays for."""
         claim = self.claim
         assert isinstance(claim, PlanClaim)
@@ -299,7 +300,7 @@ class Plan:
     def explain(self, name: str | None = None) -> str:
         """Return the derivation in the textbook's terms, with the numbers of this question, or of the one named."""
         if not self.outputs:
-            return "\n".join(["What a recipe draws of people's rows:", *part_reasons(self._claim_of_one)])
+            return "\n".join(["What a recipe draws of people's rows:", *part_reasons(self.claim_of_one)])
         output = next(iter(self.outputs.values())) if name is None else self.outputs[name]
         if self.flows is not None:
             return self.flows.explain(self)
@@ -322,7 +323,7 @@ class Plan:
         if self.stages is not None:
             return self.stages.described(self)
         lines = [f"A plan that costs {self.price}"]
-        lines += part_reasons(self._claim_of_one) if self.parts else []
+        lines += part_reasons(self.claim_of_one) if self.parts else []
         for name, output in self.outputs.items():
             lines += [f" {name}:"] if name else []
             lines += [*output.query.errors, *self.notes_of(name)]

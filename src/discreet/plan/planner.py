@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from discreet.catalog.schema import TableSchema
 from discreet.errors import DiscreetError, InvalidParameter
-from discreet.plan.claim import claim_of_all
 from discreet.plan.cost import PlanTerms
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.plan import Plan, alone
@@ -36,7 +35,7 @@ def make_query(
     ranges: Ranges | None = None,
     rules: Sequence[Rule] = RULES,
 ) -> Query:
-    """Decides a question.
+    """Return the query of a question, as `make_plan` decides it.
 
     Args:
         sql: the question.
@@ -60,7 +59,18 @@ def make_query(
         probability("truncation", truncation),
     )
     terms = PlanTerms(population, version, eps, dlt, kind, share)
-    return _verified(_planned(sql, tables, terms, rules, ranges)).query
+    return make_plan(sql, tables, terms, ranges, rules).query
+
+
+def make_plan(
+    sql: str,
+    tables: Sequence[TableSchema],
+    terms: PlanTerms,
+    ranges: Ranges | None = None,
+    rules: Sequence[Rule] = RULES,
+) -> Plan:
+    """Return the verified plan of one question. Raises as `make_query`."""
+    return _verified(_planned(sql, tables, terms, rules, ranges))
 
 
 def plan_batch(
@@ -105,8 +115,7 @@ def _planned(
 
 
 def _verified(plan: Plan) -> Plan:
-    (payer,) = plan.payers
-    check(claim_of_all(plan.measurements, payer.events, payer.guarantee))
+    check(plan.claim_of_one)
     return plan
 
 
