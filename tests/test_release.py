@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
+import gc
 import json
 import math
+import pickle
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
+import polars as pl
 import pytest
 
 import discreet as dp
 from discreet.cli.answers import measured_json
 from discreet.engine.release import Release
 from discreet.engine.session import Session
-from discreet.errors import InvalidParameter, UnknownColumn
+from discreet.errors import DiscreetError, InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.post.noisy_table import NoisyTable
 
 EVIL = '<script>alert(1)</script>\x1b[31m\u202e"; DROP TABLE data; --'
@@ -53,10 +58,16 @@ def every_view(release: Release) -> None:
     width, height = len(release.columns), len(release.rows)
     assert all(len(row) == width for row in release.rows)
     assert str(release) == repr(release)
-    assert release._repr_html_().count("<tr>") == min(height, 60) + 1
-    arrow, polars, pandas = release.to_arrow(), release.to_polars(), release.to_pandas()
-    assert (arrow.num_columns, arrow.num_rows) == polars.shape[::-1] == pandas.shape[::-1] == (width, height)
-    assert list(arrow.column_names) == polars.columns == list(pandas.columns) == release.columns
+    assert release._repr_html_().count("<tr") == min(height, 60) + 1
+    assert (len(release), list(release), release[:]) == (height, release.rows, release.rows)
+    for beside in (True, False):
+        columns = release.to_dict(intervals=beside)
+        frames = (getattr(release, f"to_{kind}")(intervals=beside) for kind in ("arrow", "polars", "pandas"))
+        arrow, polars, pandas = frames
+        assert (arrow.num_columns, arrow.num_rows) == polars.shape[::-1] == pandas.shape[::-1] == (len(columns), height)
+        assert list(arrow.column_names) == polars.columns == list(pandas.columns) == list(columns)
+        assert [list(row) for row in json.loads(release.to_json(intervals=beside))] == [list(columns)] * height
+    assert list(columns) == release.columns
     for i, name in enumerate(release.columns):
         intervals = release.interval(name)
         assert len(intervals) == height
@@ -193,7 +204,7 @@ def test_wider_confidence_gives_wider_intervals(session: Session) -> None:
 def test_numbers_that_arrow_cannot_hold_become_floats(session: Session) -> None:
     release = ask(session, "SELECT COUNT(*) * 9223372036854775807 AS n, COUNT(*) AS m FROM data")
     assert release.rows[0][0] > 1 << 64  # eight rows, and hardly any noise
-    assert [str(field.type) for field in release.to_arrow().schema] == ["double", "int64"]
+    assert [str(field.type) for field in release.to_arrow(intervals=False).schema] == ["double", "int64"]
 
 
 @pytest.mark.parametrize(
@@ -254,3 +265,84 @@ def test_a_number_that_noise_may_have_made_null_is_marked_everywhere(session: Se
         assert view.count("NULL ± ∞*") == 2 and "* The margin of error is at least as large" in view
     assert measured_json(release, 0.95)["uncertain"] == {"n": [True], "x": [True]}
     assert release.to_pandas().attrs["uncertain"] == {"n": [True], "x": [True]}
+
+
+def test_rows_columns_and_the_one_cell_are_had_as_from_a_list(session: Session) -> None:
+    release = ask(session, "SELECT ok, COUNT(*) AS n FROM data GROUP BY ok")
+    assert list(release) == release.rows and release[0] == release.rows[0] and release[-1] == release.rows[2]
+    assert release["n"] == [n for _, n in release.rows] and release[1:] == release.rows[1:]
+    with pytest.raises(UnknownColumn, match="no column 'm'"):
+        release["m"]
+    with pytest.raises(IndexError):
+        release[3]
+    with pytest.raises(InvalidParameter, match="3 rows and 2 columns"):
+        release.value  # noqa: B018  # reading it is the test
+    one = ask(session, "SELECT COUNT(*) AS n FROM data")
+    assert one.value == one.rows[0][0] == one["n"][0]
+    assert ask(session, "SELECT ok, COUNT(*) AS n FROM data GROUP BY ok LIMIT 0")  # it is a result, though it is empty
+
+
+def test_frames_have_both_ends_beside_each_noisy_column(session: Session) -> None:
+    sql = "SELECT ok, COUNT(*) AS n, 7 AS seven, COUNT(*) > 1 AS some, HISTOGRAM(x, [2]) AS h FROM data GROUP BY ok"
+    release = ask(session, sql)
+    names = ["ok", "n", "n_low", "n_high", "seven", "some", "h", "h_low", "h_high"]
+    assert list(release.to_dict()) == list(release.to_pandas().columns) == names
+    assert list(zip(release.to_dict()["n_low"], release.to_dict()["n_high"], strict=True)) == release.interval("n")
+    (row, *_) = json.loads(release.to_json())
+    assert row["n_low"] <= row["n"] <= row["n_high"] and row["h_low"].keys() == row["h"].keys()
+    assert release.to_dict(intervals=False) == {name: release[name] for name in release.columns}
+    assert pl.DataFrame(release).equals(pl.DataFrame(release.to_arrow()))  # by the stream
+
+
+def test_names_that_frames_would_have_twice_are_refused_at_planning(session: Session) -> None:
+    for other in ("1 AS n_low", "ok AS N_High", "DP_INTERVAL_LOW(n) AS n_high", "DP_INTERVAL_LOW(m) AS n_low"):
+        sql = f"SELECT ok AS k, COUNT(*) AS n, SUM(x) AS m, {other} FROM data GROUP BY ok"
+        with pytest.raises(UnsupportedQuery, match="the name of an end of the interval of 'n'"):
+            session.plan(sql, epsilon=1)
+    release = ask(session, "SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS n_low, 1 AS m_low, 2 AS m FROM data")
+    assert list(release.to_dict()) == ["n", "n_high", "n_low", "m_low", "m"]
+    assert release["n_low"] == [low for low, _ in release.interval("n")]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))])
+def test_copies_show_the_same_and_reach_no_ledger_or_source(session: Session, copied: Any) -> None:
+    release = ask(session, "SELECT ward, COUNT(*) AS n, MEDIAN(x) AS m FROM data GROUP BY ward")
+    again = copied(release)
+    assert (str(again), again.explain(), again.rows) == (str(release), release.explain(), release.rows)
+    assert again.to_dict() == release.to_dict() and again.nonnegative().rows == release.nonnegative().rows
+    with pytest.raises(InvalidParameter, match="certificate"):
+        again.certificate()
+    homes = ("discreet.ledger", "discreet.backends", "discreet.noise.entropy", "discreet.engine.session", "sqlglot")
+    assert not [found for found in held_by(again) if type(found).__module__.startswith(homes)]
+    assert [found for found in held_by(release) if type(found).__module__.startswith(homes)]  # it would be seen
+
+
+def held_by(value: Any) -> list[Any]:
+    """Every object that an object holds, of classes and modules nothing."""
+    found: dict[int, Any] = {id(value): value}
+    waiting = [value]
+    while waiting:
+        near = gc.get_referents(waiting.pop())
+        fresh = [o for o in near if id(o) not in found and not isinstance(o, type | ModuleType)]
+        found |= {id(o): o for o in fresh}
+        waiting += fresh
+    return [*found.values()]
+
+
+def test_a_notebook_shows_the_query_what_remains_and_greys_noise(session: Session) -> None:
+    release = ask(session, "SELECT ok, COUNT(*) AS n FROM data WHERE x < 4 GROUP BY ok")
+    page = release._repr_html_()
+    assert "Remaining: ε = " in page and "<pre>SELECT ok, COUNT(*) AS n FROM data WHERE x &lt; 4 GROUP BY ok" in page
+    plan = session.plan("SELECT ok, COUNT(*) AS n, COUNT(*) + 1e6 AS m FROM data GROUP BY ok", epsilon="0.1")
+    rows = Release(plan, NoisyTable(((True,), (False,), (None,)), ((1000,), (1,), (1,))))
+    assert rows._repr_html_().count("opacity:0.5") == 0  # of two numbers one is noise: not most of the row
+    plan = session.plan("SELECT ok, COUNT(*) AS n FROM data GROUP BY ok", epsilon="0.1")
+    rows = Release(plan, NoisyTable(((True,), (False,), (None,)), ((1000,), (1,), (1,))))
+    assert rows._repr_html_().count('<tr style="opacity:0.5">') == 2
+
+
+def test_a_notebook_shows_an_error_as_its_sentence_and_hint(session: Session) -> None:
+    with pytest.raises(DiscreetError) as caught:
+        session.plan("SELECT COUNT(*) AS n FROM nowhere", epsilon=1)
+    kind, hint = caught.value._render_traceback_()
+    assert kind.startswith("UnknownColumn: ") and hint.startswith("Hint: ")

@@ -43,6 +43,10 @@ class DiscreetError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\nHint: {self.hint}" if self.hint else self.message
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows in place of the frames: the sentence and the hint."""
+        return f"{type(self).__name__}: {self}".splitlines()
+
 
 class PlanError(DiscreetError):
     """A question that cannot be answered as asked; nothing was charged."""

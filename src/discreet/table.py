@@ -61,9 +61,15 @@ def render(
 
 
 def render_html(
-    columns: Sequence[str], rows: Sequence[Sequence[str | None]], *, align: Sequence[Align] | None = None
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | None]],
+    *,
+    align: Sequence[Align] | None = None,
+    faded: Sequence[bool] | None = None,
 ) -> str:
     r"""Return the table as an HTML fragment in which every cell is escaped; None is a grey NULL.
+
+    `faded` says which rows are grey.
 
     >>> print(render_html(["a<b"], [["x"], [None]], align=["left"]).replace("><", ">\n<"))
     <table>
@@ -87,8 +93,10 @@ def render_html(
     styles = [f' style="text-align:{side}"' for side in _sides(columns, rows, align)]
     head = "".join(f"<th{s}>{_escaped(name)}</th>" for name, s in zip(columns, styles, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td{s}>{_escaped(cell)}</td>" for cell, s in zip(row, styles, strict=True)) + "</tr>"
-        for row in rows
+        f"<tr{_FADED if grey else ''}>"
+        + "".join(f"<td{s}>{_escaped(cell)}</td>" for cell, s in zip(row, styles, strict=True))
+        + "</tr>"
+        for row, grey in zip(rows, faded or [False] * len(rows), strict=True)
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -210,6 +218,7 @@ _JOINERS = "\u200c\u200d"  # zero-width, harmless, and part of correct Persian, 
 _INVISIBLE = _JOINERS + _AS_PICTURE
 _SAME = 2  # the larger of two sides of an interval is at most so many times the smaller, where one ± stands for both
 _MOST_DIGITS = 9  # behind the point; beyond them a number is written with an exponent
+_FADED = ' style="opacity:0.5"'
 _LEAST = 4  # cells that a shortened column keeps
 
 

@@ -15,7 +15,6 @@ from discreet.table import measured, render
 if TYPE_CHECKING:
     from discreet.engine.release import Release
     from discreet.engine.session import Session
-    from discreet.plan.query import Query
 
 
 _AGAIN = "It was {drawn}; --fresh draws again and is charged, a new --version label asks for new data."
@@ -100,35 +99,13 @@ def as_table(release: Release, *, confidence: float = 0.95, max_width: int | Non
 
 def csv_of(release: Release, confidence: float) -> tuple[list[str], list[list[object]]]:
     """Return the rows, and after each noisy column the two ends of its intervals."""
-    columns: list[str] = []
-    cells: list[list[object]] = []
-    for j, name in enumerate(release.columns):
-        columns.append(name)
-        cells.append([_field(row[j]) for row in release.rows])
-        ends = release.interval(name, confidence=confidence)
-        if is_noisy(release.query, name):
-            columns += [f"{name}_low", f"{name}_high"]
-            cells += [[_field(_side(end, side)) for end in ends] for side in (0, 1)]
-    return columns, [list(row) for row in zip(*cells, strict=True)]
-
-
-def _side(interval: Any, side: int) -> Any:
-    """One end of an interval, or of each of a list or map of them."""
-    if isinstance(interval, dict):
-        return {key: _side(inner, side) for key, inner in interval.items()}
-    if isinstance(interval, list):
-        return [_side(inner, side) for inner in interval]
-    return None if interval is None else interval[side]
+    columns = release.to_dict(confidence=confidence)
+    return [*columns], [[_field(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
 
 
 def _field(value: Any) -> object:
     """Return a cell of a CSV: lists and maps as JSON."""
     return json_text(value) if isinstance(value, list | dict) else value
-
-
-def is_noisy(query: Query, column: str) -> bool:
-    """Whether a column's cells have intervals, rather than being keys."""
-    return query.column(column).has_interval
 
 
 def measured_json(release: Release, confidence: float) -> dict[str, Any]:

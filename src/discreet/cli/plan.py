@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli import output
-from discreet.cli.answers import is_noisy
 from discreet.cli.options import Sized, between, question_to_plan
 from discreet.cli.output import amounts, spelled
 from discreet.cli.question import QueryCall
@@ -83,7 +82,7 @@ def command(
             answer["truncation"] = report_errors(plan.query)
         output.say_json({**answer, "cost": amounts(cost), "sql": plan.sql, "explanation": plan.explain()})
         return
-    noisy = [name for name in plan.columns if is_noisy(plan.query, name)]
+    noisy = [name for name in plan.columns if plan.query.has_interval(name)]
     shown = [[name, _shown(found[name]), _where(plan, name, guesses)] for name in noisy]
     output.say(render(["column", f"± at {confidence * 100:.4g} %", "where"], shown, align=_SIDES))
     for line in report_lines(plan.query):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidParameter
+from discreet.errors import DiscreetError, InvalidParameter
 from discreet.ledger.entry import Released
+from discreet.privacy.guarantee import words
 from discreet.verify.certificate import seal
 from discreet.verify.certificate.document import CertifiedQuery, checks_of, write
 from discreet.verify.certificate.entries import names_of
@@ -56,6 +57,16 @@ class Paid:
     def over_people(self) -> bool:
         """Whether people have budgets of their own, so that some may have been left out."""
         return any(account.people is not None for account in self.accounts)
+
+    @property
+    def remaining(self) -> list[str]:
+        """What the accounts have left now, in words, for a reader; nothing where the ledger cannot be read any more."""
+        try:
+            left = [(a.population, a.remaining) for a in self.accounts]
+        except DiscreetError:
+            return []
+        of = " of {!r}" if len(left) > 1 else ""
+        return [f"{words(budget.epsilon, budget.delta)}{of.format(name)}" for name, budget in left]
 
     def certificate(self, own: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """Return the certificate of the release whose answer these rows are; `own` is its name in a batch, "" without

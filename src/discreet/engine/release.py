@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
+from discreet.engine import frames
 from discreet.engine.recipe import Drawn
-from discreet.errors import InvalidParameter, MissingExtra
+from discreet.errors import InvalidParameter
 from discreet.post.evaluate import evaluate
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate
@@ -61,6 +62,7 @@ class Release:
         self.query = plan.outputs[self.name].query
         self.stored = stored
         self.paid = paid
+        self.over_people = paid is not None and paid.over_people
         self.drawn = drawn
         self._original = original
         self._rows = evaluate(self.query, table, nonnegative=original is not None)
@@ -151,7 +153,7 @@ class Release:
         from discreet.post.truncation import report_notes
 
         raised = ["Numbers that cannot be negative are not shown below 0."] if self._original is not None else []
-        people = [OVER_PEOPLE] if self.paid is not None and self.paid.over_people else []
+        people = [OVER_PEOPLE] if self.over_people else []
         reports = report_notes(self.query, self.truncation, self._noisy_rows)
         chosen = () if self.query.chosen is None else self.query.chosen.sentences
         return (*chosen, *self.plan.notes_of(self.name), *reports, *raised, *people)
@@ -207,38 +209,112 @@ class Release:
         shown = self if self._original is None else self._original
         return self.paid.certificate(self.name, shown.columns, shown.rows)
 
-    def to_arrow(self) -> Any:
-        """Return the rows as a pyarrow table, in which lists and maps have Arrow's types of these names."""
-        pa = _extra("pyarrow", "arrow")
-        return pa.table({n: _arrow([r[i] for r in self.rows], pa) for i, n in enumerate(self.columns)})
+    def __len__(self) -> int:
+        return len(self._rows)
 
-    def to_polars(self) -> Any:
-        """Return the rows as a polars frame; a map is a list of structs of `key` and `value`, as DuckDB gives it."""
-        pl = _extra("polars", "polars")
-        columns = {n: [_pairs(r[i]) for r in self.rows] for i, n in enumerate(self.columns)}
-        return pl.DataFrame(columns, strict=False)
+    def __bool__(self) -> bool:
+        return True  # a result without rows is a result
 
-    def to_pandas(self) -> Any:
-        """Return the rows as a pandas frame; lists and maps are Python's lists and dicts.
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[Any, ...]: ...
+    @overload
+    def __getitem__(self, place: str | slice) -> list[Any]: ...
+    def __getitem__(self, place: int | slice | str) -> Any:
+        """Return a row by its place, several by a slice, or a column as a list by its name.
+
+        Raises:
+            UnknownColumn: no such output column.
+            IndexError: no such row.
+        """
+        if not isinstance(place, str):
+            return self.rows[place]
+        self.query.column(place)
+        return [row[self.columns.index(place)] for row in self.rows]
+
+    @property
+    def value(self) -> Any:
+        """The one value of a result with one row and one column.
+
+        Raises:
+            InvalidParameter: it has more or fewer cells.
+        """
+        if (len(self), len(self.columns)) == (1, 1):
+            return self.rows[0][0]
+        raise InvalidParameter(
+            f"value needs a result of one row and one column; this one has {len(self)} rows and {len(self.columns)} "
+            "columns.",
+            hint=f"release[0] is a row, release[{self.columns[0]!r}] a column",
+        )
+
+    def to_dict(self, *, intervals: bool = True, confidence: Real = Fraction(19, 20)) -> dict[str, list[Any]]:
+        """Return the columns as lists, by their names; `n_low` and `n_high`, the ends of the intervals, follow each
+        noisy column `n`, unless the query has them itself.
+
+        Args:
+            intervals: whether the ends are there. The planner refuses other columns of these names.
+            confidence: of the intervals.
+        """
+        found: dict[str, list[Any]] = {}
+        there = {name.lower() for name in self.columns}
+        for name in self.columns:
+            found[name] = self[name]
+            if intervals and self.query.has_interval(name):
+                ends = self.interval(name, confidence)
+                names = (f"{name}_low", f"{name}_high")
+                found |= {
+                    end: [frames.side(interval, place) for interval in ends]
+                    for place, end in enumerate(names)
+                    if end.lower() not in there
+                }
+        return found
+
+    def to_json(self, *, intervals: bool = True) -> str:
+        """Return the rows as a JSON list of objects, with the columns of `to_dict`."""
+        return frames.to_json(self.to_dict(intervals=intervals))
+
+    def to_arrow(self, *, intervals: bool = True) -> Any:
+        """Return the columns of `to_dict` as a pyarrow table, in which lists and maps have Arrow's types of these
+        names.
+        """
+        return frames.to_arrow(self.to_dict(intervals=intervals))
+
+    def to_polars(self, *, intervals: bool = True) -> Any:
+        """Return the columns of `to_dict` as a polars frame; a map is a list of structs of `key` and `value`, as DuckDB
+        gives it.
+        """
+        return frames.to_polars(self.to_dict(intervals=intervals))
+
+    def to_pandas(self, *, intervals: bool = True) -> Any:
+        """Return the columns of `to_dict` as a pandas frame; lists and maps are Python's lists and dicts.
 
         Its `attrs` hold the notes, when it was `drawn` and, as `uncertain`, for each column in which a margin of error
         is at least as large as the value, in which rows.
         """
-        pd = _extra("pandas", "pandas")
-        frame = pd.DataFrame({n: [r[i] for r in self.rows] for i, n in enumerate(self.columns)})
+        frame = frames.to_pandas(self.to_dict(intervals=intervals))
         uncertain = {n: flags for n in self.columns if any(flags := self.uncertain(n))}
         drawn = None if self.drawn is None else str(self.drawn)
         frame.attrs |= {"notes": list(self.notes), "drawn": drawn, "uncertain": uncertain}
         return frame
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the table of `to_arrow` as a stream, which polars, pandas, DuckDB and others read."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle holds: public facts and noisy numbers, without the ledger's account.
+
+        So a copy shows the same, and has no certificate.
+        """
+        return {**vars(self), "paid": None}
+
     def __str__(self) -> str:
         from discreet.table import render
 
         columns, rows = self._shown()
-        lines = [render(columns, rows)]
-        if len(self._rows) > SHOWN_ROWS:
-            lines.append(f"… {len(self._rows) - SHOWN_ROWS} more rows in .rows")
-        return "\n".join([*lines, *self._below(rows)])
+        return "\n".join([render(columns, rows), *self._more(), *self._below(rows)])
 
     __repr__ = __str__
 
@@ -248,8 +324,20 @@ class Release:
         from discreet.table import render_html, visible
 
         columns, rows = self._shown()
-        below = "<br>".join(escape(visible(line)) for line in self._below(rows))
-        return f"{render_html(columns, rows)}<p>{below}</p>"
+        left = [] if self.paid is None else [f"Remaining: {words}" for words in self.paid.remaining]
+        below = "<br>".join(escape(visible(line)) for line in [*self._more(), *self._below(rows), *left])
+        asked = escape("\n".join(map(visible, self.query.question.text.split("\n"))))
+        table = render_html(columns, rows, faded=self._mostly_noise())
+        return f"{table}<p>{below}</p><details><summary>Query</summary><pre>{asked}</pre></details>"
+
+    def _mostly_noise(self) -> list[bool]:
+        """Whether the margin of error is at least as large as the value in most noisy cells of each printed row."""
+        flags = [self.uncertain(name)[:SHOWN_ROWS] for name in self.columns if self.query.has_interval(name)]
+        return [2 * sum(of_row) > len(of_row) for of_row in zip(*flags, strict=True)] or [False] * len(self._shown()[1])
+
+    def _more(self) -> list[str]:
+        more = len(self) - SHOWN_ROWS
+        return [f"… {more} more rows in .rows"] if more > 0 else []
 
     def _below(self, shown: Sequence[Sequence[str | None]]) -> list[str]:
         """Return the lines below the printed table."""
@@ -272,34 +360,3 @@ class Release:
         intervals = [self.interval(name)[:SHOWN_ROWS] for name in self.columns]
         cells = [[measured(v, intervals[j][i]) for j, v in enumerate(values)] for i, (_, values) in enumerate(shown)]
         return self.columns, cells
-
-
-def _arrow(column: list[Any], pa: Any) -> Any:
-    """Return the column as Arrow takes it."""
-    if not any(isinstance(v, dict) for v in column):
-        return _storable(column)
-    keys, counts = ([x for v in column for x in part(v)] for part in (dict.keys, dict.values))
-    kind = pa.map_(pa.array(_storable(keys)).type, pa.array(_storable(counts)).type)
-    parts = [[_storable(list(part(v))) for part in (dict.keys, dict.values)] for v in column]
-    return pa.array([list(zip(*pair, strict=True)) for pair in parts], type=kind)
-
-
-def _storable(column: list[Any]) -> list[Any]:
-    """Return the column, as floats where a whole number needs more than Arrow's 64 bits, or stands beside one."""
-    wide = any(isinstance(v, float) or (isinstance(v, int) and v >> 63 not in (0, -1)) for v in column)
-    return [None if v is None else float(v) for v in column] if wide else column
-
-
-def _pairs(value: Any) -> Any:
-    return [{"key": k, "value": v} for k, v in value.items()] if isinstance(value, dict) else value
-
-
-def _extra(module: str, extra: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise MissingExtra(
-            f"This needs {module}, which is not installed.", hint=f"pip install 'discreet[{extra}]'"
-        ) from None

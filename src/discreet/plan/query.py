@@ -112,6 +112,10 @@ class Query:
             )
         return found[0]
 
+    def has_interval(self, name: str) -> bool:
+        """Whether cells of an output column have intervals: it is noisy, and no end of another one's interval."""
+        return self.column(name).has_interval and not self.is_end(name)
+
     @property
     def row_noises(self) -> tuple[Additive, ...]:
         """The noise of each column in a row: with grouping sets, in the rows of the set in which it is largest.

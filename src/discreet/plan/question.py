@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -198,6 +198,7 @@ def _bound(
     where = None if select.where is None else as_condition(bind_row(select.where, scope), "WHERE")
     sets = _sets(select, scope, keys, measures)
     shown, kept = (tuple((n, answer_node(e)) for n, e in columns), None if having is None else answer_node(having))
+    _refuse_names_of_ends(shown, dict(ends))
     outer = Outer(shown, kept, order, select.limit, select.offset, tuple(ends), sets)
     found, outer = _canonical(measures.found, outer)
     question = Question(sql, table, where, keys, found, outer, relation)
@@ -296,6 +297,19 @@ def _refuse_twins(names: list[str]) -> None:
     twins = sorted({n for n in names if lowered.count(n.lower()) > 1})
     if twins:
         raise UnsupportedQuery(f"Two output columns are called {twins[0]!r}.", hint="name them apart with AS")
+
+
+def _refuse_names_of_ends(columns: Sequence[tuple[str, Node]], ends: Mapping[int, bool]) -> None:
+    """Refuses an output `n_low` beside a noisy `n` that is not the lower end of its interval, as frames call that."""
+    place = {name.lower(): i for i, (name, _) in enumerate(columns)}
+    for i, (name, node) in enumerate(columns):
+        for word in ("low", "high") if i not in ends and node.has_interval else ():
+            other = place.get(f"{name}_{word}".lower())
+            if other is not None and (ends.get(other), columns[other][1]) != (word == "high", node):
+                raise UnsupportedQuery(
+                    f"The output {columns[other][0]!r} has the name of an end of the interval of {name!r}.",
+                    hint=f"call it otherwise with AS; frames have {name}_low and {name}_high beside {name}",
+                )
 
 
 def _cell(value: object) -> Any:

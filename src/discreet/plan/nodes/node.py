@@ -177,8 +177,8 @@ class Node(Expr):
 
     @property
     def has_interval(self) -> bool:
-        """Whether cells of the column have intervals, rather than being keys or words."""
-        return self.type is not None and (self.type.is_number or (self.type.is_moment and bool(self.atoms())))
+        """Whether cells of the column have intervals, rather than being public or words."""
+        return self.type is not None and (self.type.is_number or self.type.is_moment) and bool(self.atoms())
 
     def lowest(self, places: Sequence[bool]) -> float:
         """Return a number below which the exact value surely is not, −inf where nothing is known; `places` says of each
