@@ -11,7 +11,7 @@ import pytest
 
 from discreet.backends.connection import open_database
 from discreet.verify.certificate.checker import check
-from discreet.verify.reach import span_of
+from discreet.verify.kinds import span_of
 from discreet.verify.shapes import read
 from tests.exhaustive.verify.test_forged_shapes import answers, broken, counted, honest, row
 from tests.verify.forging import Document, forged, measurement, sealed

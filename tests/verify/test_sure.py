@@ -16,7 +16,7 @@ import pytest
 
 from discreet.backends.connection import open_database
 from discreet.verify.failing import failure
-from discreet.verify.reach import span_of
+from discreet.verify.kinds import span_of
 from discreet.verify.shapes import read
 from discreet.verify.totality import TotalityChecker, Value, of_kind
 

@@ -13,8 +13,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from discreet.verify.derive import PrivateRows, parsed, stage_of, unit_rows, unit_stages
-from discreet.verify.kinds import kind_of
-from discreet.verify.reach import span_of
+from discreet.verify.kinds import kind_of, span_of
 from discreet.verify.shapes import (
     counts_rows,
     grouped_by,

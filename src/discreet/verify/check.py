@@ -21,11 +21,20 @@ from discreet.verify.census import check_price, derive_census, derive_reports, d
 from discreet.verify.claim import Cost, Look, Measurement, PlanClaim
 from discreet.verify.derive import Derived, derive
 from discreet.verify.distinct import derive_distinct
+from discreet.verify.kinds import Spans
 from discreet.verify.levels import gaussian_cost, laplace_cost, tier_of
-from discreet.verify.moves import Moves, column_moves, tree_moves
 from discreet.verify.parts import check_parts, events_of_parts
-from discreet.verify.price import PricedPart, check_charge, check_divergence, check_events, check_total, fits
-from discreet.verify.reach import Spans
+from discreet.verify.price import (
+    Moves,
+    PricedPart,
+    check_charge,
+    check_divergence,
+    check_events,
+    check_total,
+    column_moves,
+    fits,
+    tree_moves,
+)
 from discreet.verify.shapes import reject
 from discreet.verify.spread import DerivedSpread, derive_spread
 from discreet.verify.view import check_views

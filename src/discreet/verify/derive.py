@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from discreet.verify.kinds import Kind, kind_of
+from discreet.verify.kinds import Kind, Spans, kind_of, never_fails, span_of
 from discreet.verify.lists import joined, key_lists, lengths
 from discreet.verify.owned import PublicTable, owned
-from discreet.verify.reach import Spans, never_fails, span_of
 from discreet.verify.shapes import (
     alias_of,
     are_columns,

@@ -19,11 +19,10 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from discreet.verify.claim import Cost
 from discreet.verify.derive import PrivateRows, parsed, unit_rows, whole_kind, whose
+from discreet.verify.kinds import span_of
 from discreet.verify.lists import key_lists
-from discreet.verify.moves import Moves, column_moves
 from discreet.verify.plain import ambiguity
-from discreet.verify.price import PricedPart, check_divergence, check_events, check_total
-from discreet.verify.reach import span_of
+from discreet.verify.price import Moves, PricedPart, check_divergence, check_events, check_total, column_moves
 from discreet.verify.shapes import filters, grouped_by, outputs, reads_stage, reject, whole_constant
 from discreet.verify.view import check_views
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from discreet.verify.derive import PrivateRows, parsed, unit_rows, whole_kind
-from discreet.verify.reach import span_of
+from discreet.verify.kinds import span_of
 from discreet.verify.shapes import are_columns, holds_only, reads_stage, reject, whole_constant
 
 

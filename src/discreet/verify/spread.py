@@ -12,8 +12,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from discreet.verify.derive import Derived, PrivateRows, Weighted, rows_and_tallies, rows_of_one, whole_kind
+from discreet.verify.kinds import span_of
 from discreet.verify.lists import lengths
-from discreet.verify.reach import span_of
 from discreet.verify.shapes import (
     alias_of,
     apart,

@@ -16,8 +16,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from discreet.verify.kinds import NULL, Kind, is_real, kind_of, together
-from discreet.verify.reach import span_of
+from discreet.verify.kinds import NULL, Kind, is_real, kind_of, span_of, together
 
 ROWS = 40
 """There are fewer than 2^40 rows."""

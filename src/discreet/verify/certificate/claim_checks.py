@@ -17,10 +17,9 @@ from discreet.verify.certificate.stored import check_stored
 from discreet.verify.check import Found, check_moves, derived, priced, without_parts
 from discreet.verify.claim import Cost, Measurement, PartKind, PlanClaim
 from discreet.verify.derive import PrivateRows
-from discreet.verify.moves import column_moves, norms, tree_moves
 from discreet.verify.parts import part_reasons
 from discreet.verify.plain import ambiguity
-from discreet.verify.price import PricedPart, check_charge
+from discreet.verify.price import PricedPart, check_charge, column_moves, norms, tree_moves
 from discreet.verify.shapes import reject
 
 

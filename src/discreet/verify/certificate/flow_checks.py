@@ -13,7 +13,7 @@ from discreet.verify.certificate.forms import must
 from discreet.verify.certificate.stored import check_plain
 from discreet.verify.derive import PrivateRows
 from discreet.verify.flows import Edges, FlowClaim, derived_flows, priced_side, side_moves, span_of_side
-from discreet.verify.moves import norms
+from discreet.verify.price import norms
 
 
 class FlowChecks(ClaimChecks):
