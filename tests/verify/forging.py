@@ -14,10 +14,10 @@ from discreet.errors import DiscreetError
 from discreet.ledger.chain import canonical, link
 from discreet.ledger.entry import Opened
 from discreet.verify.certificate import seal
-from discreet.verify.certificate.codec import decode
 from discreet.verify.certificate.document import checks_of
 from discreet.verify.certificate.evidence import CERTIFIED, LINKS
 from discreet.verify.certificate.registry import registry
+from discreet.verify.certificate.seal import decode
 from discreet.verify.claim import PlanClaim
 from discreet.verify.flows import FlowClaim
 

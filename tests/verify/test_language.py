@@ -17,8 +17,8 @@ from discreet.plan.planner import make_query
 from discreet.plan.query import Query
 from discreet.privacy.unit import Relation
 from discreet.verify.certificate.claim_checks import check_exact
-from discreet.verify.certificate.codec import decode, encode
 from discreet.verify.certificate.events import of_measurements
+from discreet.verify.certificate.seal import decode, encode
 from discreet.verify.check import check, derived
 from discreet.verify.claim import PlanClaim
 from discreet.verify.failing import failure

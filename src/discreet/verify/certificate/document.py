@@ -10,11 +10,11 @@ from discreet.errors import InternalError
 from discreet.ledger.entry import Charged, Opened
 from discreet.privacy.unit import Relation
 from discreet.verify.certificate.claim_checks import ClaimChecks, PlanChecks
-from discreet.verify.certificate.codec import decode, encode
 from discreet.verify.certificate.evidence import HEAD, LINKS, Evidence
 from discreet.verify.certificate.flow_checks import FlowChecks
 from discreet.verify.certificate.forms import Reader, anything, digest, fields, listed, optional, record, refuse, text
 from discreet.verify.certificate.registry import registry
+from discreet.verify.certificate.seal import decode, encode
 from discreet.verify.claim import Cost, PlanClaim
 from discreet.verify.flows import FlowClaim
 
