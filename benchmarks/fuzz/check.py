@@ -33,7 +33,7 @@ from discreet.plan.reports import report_moves
 from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.query.dialects.conventions import prepare
+from discreet.query.dialects.dialect import prepare
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 Cells: TypeAlias = Mapping[tuple[Any, ...], Sequence[int]]

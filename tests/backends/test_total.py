@@ -12,8 +12,8 @@ import pytest
 
 from discreet.backends.connection import open_database
 from discreet.catalog.types import Type
+from discreet.query.expr import finite
 from discreet.query.functions import FUNCTIONS
-from discreet.query.render import finite
 from tests.query.function_cases import calls, columns
 
 # As SQL; each is read as its type below.

@@ -19,7 +19,7 @@ from discreet.plan.clamping import may_clamp
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.planner import make_query
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.query.render import finite
+from discreet.query.expr import finite
 
 BIAS = "Truncation bias, which ± does not cover: "
 ROW = PrivacyUnit.row()

@@ -27,7 +27,7 @@ from discreet.catalog.types import Type
 from discreet.errors import DiscreetError
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.bind import TableScope, bind_row
-from discreet.query.render import finite
+from discreet.query.expr import finite
 
 KINDS = {"b": Type.BOOL, "i": Type.INT, "d": Type.REAL, "v": Type.TEXT, "e": Type.DATE, "t": Type.TIMESTAMP}
 CELLS: dict[str, list[Any]] = {

@@ -13,10 +13,9 @@ import pytest
 
 from discreet.catalog.schema import Fact, Range
 from discreet.catalog.types import OF_CELLS, Type
-from discreet.query.expr import Call, Column, Expr, Literal
+from discreet.query.expr import Call, Column, Expr, Literal, finite
 from discreet.query.functions import FUNCTIONS
 from discreet.query.ranges import range_of
-from discreet.query.render import finite
 from tests.plan.cases import Engine
 from tests.query.function_cases import CORNERS, INEXACT, SPELLINGS, columns, drawn, exact_calls
 

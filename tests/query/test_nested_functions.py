@@ -12,9 +12,8 @@ from discreet.backends.connection import open_database
 from discreet.catalog.types import OF_CELLS, Type
 from discreet.errors import PlanError
 from discreet.query.bind import call
-from discreet.query.expr import Call, Column, Expr, Literal, walk
+from discreet.query.expr import Call, Column, Expr, Literal, finite, walk
 from discreet.query.functions import FUNCTIONS
-from discreet.query.render import finite
 from tests.backends.test_total import NASTY
 from tests.query.function_cases import drawn, exact_calls
 from tests.query.test_functions import CELLS

@@ -16,10 +16,9 @@ from discreet.errors import MissingBounds, UnknownColumn, UnsupportedQuery
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.bind import TableScope, bind_row
-from discreet.query.expr import Expr
+from discreet.query.expr import Expr, finite
 from discreet.query.functions import FUNCTIONS
 from discreet.query.keys import find_keys
-from discreet.query.render import finite
 
 DAYS = [dt.date(2023, 1, 1), dt.date(2024, 2, 29)]
 FACTS: dict[str, Fact] = {"k": Values(1, 2, 3), "x": Range(-5, 20), "d": Values(*DAYS)}

@@ -12,14 +12,14 @@ from discreet.engine.payers import part_of
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.least import LEAST_EPSILON
 from discreet.privacy.exact import Real, exact, positive, probability
-from discreet.query.dialects.conventions import prepare
+from discreet.query.dialects.dialect import prepare
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.ledger.account import Account
     from discreet.plan.plan import Plan
     from discreet.privacy.unit import PrivacyUnit
-    from discreet.query.dialects.conventions import Prepared
+    from discreet.query.dialects.dialect import Prepared
 
 _LONG = 10**60
 

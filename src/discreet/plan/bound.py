@@ -27,9 +27,8 @@ from discreet.plan.auto_bounds.ranges import value_place_sql
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import Measure, Name, Part, Tally, UnitCount
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread
-from discreet.query.expr import Column, Expr
+from discreet.query.expr import Column, Expr, constant, finite, quoted, raw
 from discreet.query.keys import Keys
-from discreet.query.render import constant, finite, quoted, raw
 
 if TYPE_CHECKING:
     from discreet.plan.question import Question

@@ -24,9 +24,17 @@ from discreet.query.aggregate_nodes import has_aggregate
 from discreet.query.bind import TableScope, as_condition, bind_row
 from discreet.query.expr import Expr, columns_of
 from discreet.query.grouping_sets import Sets
-from discreet.query.interval_ends import end_of, interval_end, refuse_end
 from discreet.query.keys import Keys, find_keys
-from discreet.query.parse import Ordering, Select, default_name, group_nodes, parse_select
+from discreet.query.parse import (
+    Ordering,
+    Select,
+    default_name,
+    end_of,
+    group_nodes,
+    interval_end,
+    parse_select,
+    refuse_end,
+)
 from discreet.query.relation.rows import ReadRows, draft
 from discreet.query.scope import Scope
 

@@ -25,8 +25,7 @@ from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from discreet.query.bind import call
-from discreet.query.expr import Call, Expr, Literal
-from discreet.query.render import finite
+from discreet.query.expr import Call, Expr, Literal, finite
 
 if TYPE_CHECKING:
     from discreet.plan.quantile_tree.shape import Spread

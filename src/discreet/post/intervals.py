@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from discreet.post.nonnegative import honest, never_negative
-from discreet.query.interval_ends import CONFIDENCE
+from discreet.query.parse import CONFIDENCE
 
 if TYPE_CHECKING:
     from discreet.mechanisms.additive import Additive

@@ -1,8 +1,7 @@
 """From text to a checked SELECT: one statement, known clauses only; every other construct is refused by name.
 
-Nothing is ignored: a part of the syntax tree that no rule below knows is an error, so a new parser feature
-cannot be dropped
-silently.
+Nothing is ignored: a part of the syntax tree that no rule below knows is an error, so a new parser feature cannot be
+dropped silently. A question whose parts would be read again and again is refused before they are.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Never
 
@@ -17,10 +17,9 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from discreet.errors import InvalidParameter, UnsupportedQuery
+from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.query.aggregate_nodes import has_aggregate, keep_words
 from discreet.query.grouping_sets import Nodes, grouping_sets
-from discreet.query.syntax.size import check_size
 
 _DUCKDB = Dialect.get_or_raise("duckdb")
 
@@ -358,3 +357,105 @@ def whole_number(node: object, digits: int = 18) -> int | None:
             return int(name)
         case _:
             return None
+
+
+MOST_NODES = 20_000
+"""Nodes that a question may have more when it is read than when it is written."""
+
+_NESTED = 6
+"""How often a call may stand inside itself of which the parser copies the arguments."""
+
+_COPIED = frozenset({"DIV0", "DIV0NULL"})
+
+
+def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> None:
+    """Refuses a question whose parts would be read too often: x BETWEEN a AND b reads x twice, CASE x WHEN … once for
+    each arm, x % y reads y twice, and fmod and nodes that are read `twice` all of their parts.
+
+    Raises:
+        UnsupportedQuery: a short text that would be too long.
+    """
+    nodes = list(tree.walk())
+    sizes: dict[int, int] = {}
+    for node in reversed(nodes):  # parts come after what they are parts of
+        parts = sum(sizes[id(child)] for child in node.iter_expressions())
+        if isinstance(node, twice) or (isinstance(node, exp.Anonymous) and node.name.lower() == "fmod"):
+            parts *= 2
+        elif isinstance(node, exp.Between):
+            parts += sizes[id(node.this)]
+        elif isinstance(node, exp.Mod):
+            parts += sizes[id(node.expression)]
+        elif isinstance(node, exp.Case) and node.this is not None:
+            parts += sizes[id(node.this)] * max(len(node.args["ifs"]) - 1, 0)
+        sizes[id(node)] = 1 + parts
+    if sizes[id(tree)] > len(nodes) + MOST_NODES:
+        refuse_size()
+
+
+def check_calls(tokens: Sequence[Token]) -> None:
+    """Refuses calls that stand inside themselves so often that the parser would copy them without end.
+
+    Raises:
+        UnsupportedQuery: then.
+    """
+    open_calls: list[bool] = []
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.token_type is TokenType.L_PAREN:
+            open_calls.append(before is not None and before.text.upper() in _COPIED)
+            if sum(open_calls) > _NESTED:
+                refuse_size()
+        elif token.token_type is TokenType.R_PAREN and open_calls:
+            open_calls.pop()
+
+
+def refuse_size() -> Never:
+    """Refuses a question that would become too long."""
+    raise UnsupportedQuery(
+        "The question nests too deeply to be read: parts of it would be read again and again.",
+        hint="name the inner part in a subquery with AS, and use that name; or write it flatter",
+    )
+
+
+ENDS = {"dp_interval_low": False, "dp_interval_high": True}
+"""The functions, and whether they give the upper end."""
+
+CONFIDENCE = Fraction(19, 20)
+"""Of the interval whose ends they are."""
+
+
+def interval_end(node: exp.Expr) -> tuple[str, bool] | None:
+    """Return the output column whose interval's end a node gives, and whether the upper one; None for any other node.
+
+    Raises:
+        UnsupportedQuery: such a function inside another expression, or of what is no output's name.
+    """
+    inner = [n for n in node.find_all(exp.Anonymous) if n.name.lower() in ENDS]
+    if not inner:
+        return None
+    args = node.expressions if inner == [node] else []
+    if len(args) != 1 or not isinstance(args[0], exp.Column) or args[0].table:
+        refuse_end()
+    return args[0].name, ENDS[node.name.lower()]
+
+
+def end_of(name: str, items: Sequence[tuple[str | None, exp.Expr]]) -> exp.Expr:
+    """Return the expression of the output column of that name.
+
+    Raises:
+        UnknownColumn: there is none.
+    """
+    found = [e for n, e in items if (n or (e.name if isinstance(e, exp.Column) else "")).lower() == name.lower()]
+    if len(found) != 1 or interval_end(found[0]) is not None:
+        listed = ", ".join(n for n, e in items if n and interval_end(e) is None)
+        raise UnknownColumn(
+            f"There is no output column {name!r:.60} whose interval could be given.", hint=f"name one with AS: {listed}"
+        )
+    return found[0]
+
+
+def refuse_end() -> Never:
+    """Refuses an end of an interval anywhere but as a column of its own."""
+    raise UnsupportedQuery(
+        "DP_INTERVAL_LOW and DP_INTERVAL_HIGH stand alone as output columns, and take the name of another one.",
+        hint="SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high",
+    )

@@ -8,8 +8,8 @@ import duckdb
 import pytest
 
 from discreet.backends.connection import open_database
+from discreet.query.expr import finite
 from discreet.query.functions import FUNCTIONS
-from discreet.query.render import finite
 from discreet.verify.certificate.checker import check
 from discreet.verify.failing import failure
 from tests.query.function_cases import calls, columns

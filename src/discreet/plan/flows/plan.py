@@ -34,9 +34,8 @@ from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.query.expr import Column, Expr
+from discreet.query.expr import Column, Expr, finite
 from discreet.query.parse import parse_select
-from discreet.query.render import finite
 from discreet.verify.claim import Cost
 from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side, check_flows
 

@@ -30,8 +30,7 @@ from discreet.plan.nodes.node import Measured, Node, measured_in
 from discreet.plan.partition.strategy import chosen
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.query.bind import call
-from discreet.query.expr import Call, Expr, Literal, columns_of
-from discreet.query.render import finite
+from discreet.query.expr import Call, Expr, Literal, columns_of, finite
 
 if TYPE_CHECKING:
     from discreet.plan.bound import BoundedQuery

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from discreet.catalog.types import Type
 from discreet.query.dialects.kinds import DialectQuery
-from discreet.query.interval_ends import ENDS
+from discreet.query.parse import ENDS
 
 Rule: TypeAlias = "Callable[[exp.Expr, DialectQuery], exp.Expr]"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.catalog.types import Type
-from discreet.query.expr import Column, Expr, Literal
+from discreet.query.expr import Column, Expr, Literal, constant, finite, quoted
 from discreet.query.relation.node import (
     Both,
     Distinct,
@@ -21,7 +21,6 @@ from discreet.query.relation.node import (
     fields,
     is_owned,
 )
-from discreet.query.render import constant, finite, quoted
 
 
 def write(node: Node) -> str:

@@ -7,7 +7,7 @@ import difflib
 from sqlglot import exp
 
 from discreet.errors import UnknownColumn, UnsupportedQuery
-from discreet.query.interval_ends import ENDS, refuse_end
+from discreet.query.parse import ENDS, refuse_end
 from discreet.query.syntax.moments import difference_of, part_of
 from discreet.query.syntax.refusals import REFERENCE, clock
 from discreet.query.syntax.rules import Applied
