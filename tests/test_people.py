@@ -15,9 +15,9 @@ import pytest
 
 import discreet as dp
 from discreet.accounting.filter import open_filter
-from discreet.backends.leaving import Leaving
+from discreet.backends.person_filter import PersonFilter
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerError
-from discreet.ledger.people import keeping, table
+from discreet.ledger.people import person_budgets, table
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.query import Query
 from tests.engine.reachable import reachable
@@ -134,8 +134,8 @@ def twin_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def twin_that_leaves_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    leave = Leaving.leave_out
-    monkeypatch.setattr(Leaving, "leave_out", lambda self, hashes: leave(self, hashes[:0]))
+    leave = PersonFilter.leave_out
+    monkeypatch.setattr(PersonFilter, "leave_out", lambda self, hashes: leave(self, hashes[:0]))
 
 
 def twin_that_leaves_all_out_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,13 +146,13 @@ def twin_that_leaves_all_out_together(monkeypatch: pytest.MonkeyPatch) -> None:
         everybody = table.Settled(found.paid, np.sort(hashes))
         return everybody if len(found.out) else found
 
-    monkeypatch.setattr(keeping, "settle", settle)
+    monkeypatch.setattr(person_budgets, "settle", settle)
 
 
 def twin_that_charges_the_sum_and_not_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    people = Leaving.people
+    people = PersonFilter.people
     monkeypatch.setattr(
-        Leaving, "people", lambda self, sql, *rest: people(self, sql.replace("sum(abs(", "min(abs("), *rest)
+        PersonFilter, "people", lambda self, sql, *rest: people(self, sql.replace("sum(abs(", "min(abs("), *rest)
     )
 
 
@@ -342,8 +342,8 @@ class Spy:
 
 def test_nothing_tells_whether_somebody_was_left_out(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     said: list[str] = []
-    opened = Leaving.__init__
-    monkeypatch.setattr(Leaving, "__init__", lambda self, cursor, *rest: opened(self, Spy(cursor, said), *rest))
+    opened = PersonFilter.__init__
+    monkeypatch.setattr(PersonFilter, "__init__", lambda self, cursor, *rest: opened(self, Spy(cursor, said), *rest))
 
     def told(x: int) -> list[Any]:
         """All that is seen but the noisy numbers; person 1 has spent everything if x is 4, and little if it is 1."""
@@ -389,7 +389,7 @@ def test_an_error_while_people_are_settled_holds_nothing_of_them(monkeypatch: py
         except ValueError as error:
             return error
 
-    monkeypatch.setattr(keeping, "settle", fail)
+    monkeypatch.setattr(person_budgets, "settle", fail)
     with session(frame(PEOPLE)) as s:
         with pytest.raises(LedgerError, match="the disk is full") as caught:
             s.sql("SELECT COUNT(*) FROM t", epsilon=1)

@@ -17,9 +17,9 @@ from discreet import spending
 from discreet.engine.cells import Cells
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.people import keeping
+from discreet.ledger.people import person_budgets
 from discreet.ledger.people import table as summary
-from discreet.ledger.people.keeping import PersonBudgets
+from discreet.ledger.people.person_budgets import PersonBudgets
 from discreet.ledger.people.table import BEYOND, CAPACITY, PeopleTable, settle
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.query import Query
@@ -121,7 +121,7 @@ def twin_that_counts_who_cannot_pay(monkeypatch: pytest.MonkeyPatch) -> None:
         found = summary.summarised(before, due)
         return summary.Summary(found.settled, summary.counted(before.after(found.settled.paid)))
 
-    monkeypatch.setattr(keeping, "summarised", summarised)
+    monkeypatch.setattr(person_budgets, "summarised", summarised)
 
 
 def twin_that_counts_all_below(monkeypatch: pytest.MonkeyPatch) -> None:

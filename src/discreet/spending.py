@@ -25,7 +25,7 @@ from discreet.table import render
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
     from discreet.ledger.log import View
-    from discreet.ledger.people.keeping import PersonBudgets
+    from discreet.ledger.people.person_budgets import PersonBudgets
     from discreet.noise.entropy import Entropy
     from discreet.privacy.exact import Real
 

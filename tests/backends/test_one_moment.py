@@ -238,20 +238,20 @@ def test_with_budgets_for_each_person_only_who_was_charged_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = save(tmp_path / "t.csv", FIRST)
-    from discreet.backends.leaving import Leaving
+    from discreet.backends.person_filter import PersonFilter
 
-    leave_out = Leaving.leave_out
+    leave_out = PersonFilter.leave_out
     with dp.connect(
         {"t": file}, unit=PERSON, per_person=dp.Budget(epsilon=50), population="p", ledger=":memory:"
     ) as session:
         counts = session.sql("SELECT COUNT(*) AS n FROM t", epsilon=20).rows[0][0]
         assert abs(counts - 4) <= 3
 
-        def write(leaving: Leaving, hashes: Any) -> None:
-            leave_out(leaving, hashes)
+        def write(people: PersonFilter, hashes: Any) -> None:
+            leave_out(people, hashes)
             save(file, {"x": [10] * 900, "uid": list(range(900))})
 
-        monkeypatch.setattr(Leaving, "leave_out", write)
+        monkeypatch.setattr(PersonFilter, "leave_out", write)
         counts = session.sql("SELECT COUNT(*) AS n FROM t", epsilon=20, fresh=True).rows[0][0]
         assert abs(counts) <= 3
 

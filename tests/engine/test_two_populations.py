@@ -289,8 +289,8 @@ def test_a_crash_after_the_charge_leaves_both_charged_and_no_answer(
     [
         ("largest_flows", KeyboardInterrupt, KeyboardInterrupt),
         ("largest_flows", ValueError, BackendFailed),
-        ("quietly", KeyboardInterrupt, KeyboardInterrupt),
-        ("quietly", ValueError, InternalError),
+        ("redacting_errors", KeyboardInterrupt, KeyboardInterrupt),
+        ("redacting_errors", ValueError, InternalError),
     ],
 )
 def test_a_failure_shows_no_frame_with_what_was_read(

@@ -20,7 +20,7 @@ from discreet.ledger.account import Account
 from discreet.ledger.entry import PeopleCharged
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
-from discreet.ledger.people.keeping import PersonBudgets
+from discreet.ledger.people.person_budgets import PersonBudgets
 from discreet.ledger.people.segments import MERGED
 from discreet.ledger.people.table import CAPACITY
 from discreet.ledger.sqlite import SQLiteStore, SQLiteTransaction

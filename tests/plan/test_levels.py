@@ -167,10 +167,10 @@ def test_levels_are_combined_by_weighted_least_squares(
     found = np.array(
         [dict(zip(measured, noises, strict=True))[s].variance if s in measured else np.inf for s in levels.kept]
     )
-    for s, foretold in zip(levels.kept, variances(levels, found), strict=True):
+    for s, predicted in zip(levels.kept, variances(levels, found), strict=True):
         exactly = (sums(sizes, s) @ solution) ** 2 @ (1 / weights)
         assert agreement.variance(s) == pytest.approx(exactly[0])
-        assert exactly == pytest.approx(foretold)
+        assert exactly == pytest.approx(predicted)
 
 
 def test_numbers_beyond_floats_are_combined_without_loss() -> None:

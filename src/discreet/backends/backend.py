@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.backends.contents import Contents
-from discreet.backends.leaving import Leaving
+from discreet.backends.person_filter import PersonFilter
 from discreet.catalog.ids import Storage
 from discreet.catalog.shape import TableShape
 
@@ -83,17 +83,15 @@ class Backend(Protocol):
     def columns(self, sql: str, parameters: Mapping[str, int]) -> list[NDArray[np.int64]]:
         """Run a query of whole numbers of 64 bits, none of them NULL, as `rows` does, and return its columns."""
 
-    def check_leaving(self) -> None:
+    def check_person_filter(self) -> None:
         """Look, before anything is charged, whether this database hashes ids and leaves people out as it has to.
 
         Raises:
             InternalError: it does not.
         """
 
-    def leaving(self, tables: Mapping[str, str]) -> AbstractContextManager[Leaving]:
-        """Return a connection of one question's own, on which people can be left out of these tables: name → column of
-        ids.
-        """
+    def person_filter(self, tables: Mapping[str, str]) -> AbstractContextManager[PersonFilter]:
+        """Return a connection of one query, on which people can be left out of these tables: name → column of ids."""
 
     def close(self) -> None:
         """Lets go of the database."""

@@ -130,7 +130,7 @@ def _present(connection: duckdb.DuckDBPyConnection) -> list[str]:
     return [name for name in _HARMFUL if name in known]
 
 
-def quietly(work: Callable[[], T]) -> T:
+def redacting_errors(work: Callable[[], T]) -> T:
     """Return the result of work on private data; no failure says anything of it.
 
     Raises:
@@ -165,7 +165,7 @@ def steadily(work: Callable[[], T], is_current: Callable[[], bool]) -> tuple[T] 
     That a file changed is a fact about rows: then it makes no difference whether the work failed.
     """
     try:
-        found = quietly(work)
+        found = redacting_errors(work)
     except BackendFailed:
         if is_current():
             raise

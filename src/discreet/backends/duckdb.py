@@ -20,13 +20,13 @@ from discreet.backends.connection import (
     bits_of_a_key,
     columns_of,
     open_database,
-    quietly,
+    redacting_errors,
     rows_about,
     rows_of,
     steadily,
 )
 from discreet.backends.contents import Contents, contents
-from discreet.backends.leaving import Leaving, check_leaving
+from discreet.backends.person_filter import PersonFilter, check_person_filter
 from discreet.backends.source import Scan, Source, State, first_twin, identifier
 from discreet.backends.sources import open_source, views_beside
 from discreet.backends.view import found_as, projection, read_together
@@ -196,7 +196,7 @@ class DuckDB:
 
     def _of_nobody(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:
         """Return the answer of empty tables."""
-        return quietly(lambda: self._on_twin(sql, parameters, fetch))
+        return redacting_errors(lambda: self._on_twin(sql, parameters, fetch))
 
     def _on_twin(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:
         with self._rehearsing:
@@ -217,21 +217,21 @@ class DuckDB:
         except SourceError:
             return False
 
-    def check_leaving(self) -> None:
+    def check_person_filter(self) -> None:
         """Look, before anything is charged, whether this database hashes ids and leaves people out as it has to."""
         self._check_open()
-        check_leaving(self._data)
+        check_person_filter(self._data)
 
     @contextmanager
-    def leaving(self, tables: Mapping[str, str]) -> Iterator[Leaving]:
+    def person_filter(self, tables: Mapping[str, str]) -> Iterator[PersonFilter]:
         """Give a connection of one query's own, on which people can be left out of these tables: name → column of ids.
 
         Whoever was charged is who is read: once a file was written, all answers are those of empty tables.
         """
         self._check_open()
         before = dict(self._attached)
-        with quietly(self._connection) as cursor:
-            yield Leaving(cursor, tables, partial(self._is_current, before), self._of_nobody)
+        with redacting_errors(self._connection) as cursor:
+            yield PersonFilter(cursor, tables, partial(self._is_current, before), self._of_nobody)
 
     def close(self) -> None:
         """Close both connections."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.backends.connection import quietly
+from discreet.backends.connection import redacting_errors
 from discreet.engine.recipe import Draw, Running, drawn
 from discreet.engine.uses import PlannedUse, PrivateReads
 from discreet.plan.flows.flow import largest_flows
@@ -56,7 +56,7 @@ def measured_flows(plan: Plan) -> Running[NoisyTable]:
 
 def exact_flows(plan: Plan, run: Run) -> list[list[int]]:
     """Return the exact number of each group, for each column. Private: only uses and audits call it."""
-    return quietly(lambda: _flows(plan, run(plan.query.sql)))
+    return redacting_errors(lambda: _flows(plan, run(plan.query.sql)))
 
 
 def _flows(plan: Plan, rows: Sequence[tuple[Any, ...]]) -> list[list[int]]:

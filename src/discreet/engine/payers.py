@@ -59,8 +59,8 @@ class Payers:
         else:
             self.accounts[0].store(identity, charges[0].seq, release)
 
-    def foretold(self, plan: Plan) -> Plan:
-        """Return the plan with what the accounts would say to it now; a question that was answered costs nothing."""
+    def with_outlook(self, plan: Plan) -> Plan:
+        """Return the plan with what the accounts would say to it now; a query that was answered costs nothing."""
         known = self.found(plan.identity) is not None
         if len(self.accounts) == 1:
             (account,) = self.accounts

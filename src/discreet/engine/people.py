@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.backends.leaving import PERSON, Leaving, hashed
+from discreet.backends.person_filter import PERSON, PersonFilter, hashed
 from discreet.engine.meter import after_charge
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.mechanisms.samples import FixedSizeSampling
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.catalog.schema import TableSchema
     from discreet.ledger.account import Account
-    from discreet.ledger.people.keeping import PersonBudgets
+    from discreet.ledger.people.person_budgets import PersonBudgets
     from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
@@ -50,7 +50,7 @@ class PeopleOf:
                 hint="connect with a column that names the person: "
                 "dp.PrivacyUnit('person_id', max_groups=3, max_rows=10)",
             )
-        backend.check_leaving()
+        backend.check_person_filter()
         self._account, self._backend = account, backend
         own = [t for t in tables if not t.public and t.reached is None]
         self._tables = {t.name: t.unit.column for t in own if t.unit.column is not None}
@@ -70,7 +70,7 @@ class PeopleOf:
             PlanError, InvalidParameter: it cannot be charged to each person.
             BudgetExceeded: it costs everybody in it more than a whole budget.
         """
-        from discreet.plan.people.person_cost import everybody_toll, toll_of, whole_toll
+        from discreet.plan.people.person_cost import everybody_cost, person_cost_of, whole_cost
 
         rule, capacity, charge = self._budgets.filter, self._budgets.capacity, plan.charge
         if plan.parts:
@@ -80,10 +80,10 @@ class PeopleOf:
                     hint="take PoissonSampling",
                 )
             scopes = [part.rows.bounded for part in plan.parts]
-            return self._rehearsed(everybody_toll(scopes, charge, rule, capacity), charge)
+            return self._rehearsed(everybody_cost(scopes, charge, rule, capacity), charge)
         if plan.stages is not None:
-            return self._rehearsed(whole_toll(plan.stages.last, charge, rule, capacity), charge)
-        return self._rehearsed(toll_of(plan.measurements, charge, rule, capacity), charge)
+            return self._rehearsed(whole_cost(plan.stages.last, charge, rule, capacity), charge)
+        return self._rehearsed(person_cost_of(plan.measurements, charge, rule, capacity), charge)
 
     def check_stages(self, last: Query, chosen: Query) -> None:
         """Look whether what was chosen asks of the people who were charged.
@@ -100,25 +100,25 @@ class PeopleOf:
             )
 
     @contextmanager
-    def taking_part(self, toll: PersonCost, charge: int, secret: int) -> Iterator[Readable]:
+    def taking_part(self, cost: PersonCost, charge: int, secret: int) -> Iterator[Readable]:
         """Settles the people of a charge, and gives what runs SQL on the data of those who can pay.
 
         Raises:
             LedgerError: they could not be settled; nothing may be released.
             BackendFailed: the database failed; the charge stands.
         """
-        with self._backend.leaving(self._tables) as leaving:
-            after_charge(lambda: self._settle(leaving, toll, charge, secret))
-            yield leaving
+        with self._backend.person_filter(self._tables) as person_filter:
+            after_charge(lambda: self._settle(person_filter, cost, charge, secret))
+            yield person_filter
 
-    def _settle(self, leaving: Leaving, toll: PersonCost, charge: int, secret: int) -> None:
-        hashes, costs = leaving.people(hashed(toll.sql, toll.sums), self._parameters(toll, secret), toll.sums)
-        worst = np.array(toll.worst, np.int64)[:, None]
+    def _settle(self, person_filter: PersonFilter, cost: PersonCost, charge: int, secret: int) -> None:
+        hashes, costs = person_filter.people(hashed(cost.sql, cost.sums), self._parameters(cost, secret), cost.sums)
+        worst = np.array(cost.worst, np.int64)[:, None]
         costs = np.where(costs[0] > worst[0], worst, costs)  # both are prices of the whole charge
-        leaving.leave_out(self._budgets.settle(charge, hashes, costs))
+        person_filter.leave_out(self._budgets.settle(charge, hashes, costs))
 
-    def _rehearsed(self, toll: PersonCost, charge: Charge) -> PersonCost:
-        if toll.hopeless:
+    def _rehearsed(self, cost: PersonCost, charge: Charge) -> PersonCost:
+        if cost.hopeless:
             asked, has = charge.guarantee, self._budgets.filter.budget
             raise BudgetExceeded(
                 f"The question asks {words(asked.epsilon, asked.delta)} of everybody in it, and each person has "
@@ -127,9 +127,9 @@ class PeopleOf:
                 left=words(has.epsilon, has.delta),
                 hint="ask for less; sums and counts are charged by what each person adds, other answers in full",
             )
-        self._backend.rehearse(hashed(toll.sql, toll.sums), self._parameters(toll, 0))
-        return toll
+        self._backend.rehearse(hashed(cost.sql, cost.sums), self._parameters(cost, 0))
+        return cost
 
-    def _parameters(self, toll: PersonCost, secret: int) -> dict[str, int | str]:
+    def _parameters(self, cost: PersonCost, secret: int) -> dict[str, int | str]:
         key: dict[str, int | str] = {PERSON.removeprefix("$"): self._budgets.key}
-        return key | {"secret": secret} if toll.keyed else key
+        return key | {"secret": secret} if cost.keyed else key

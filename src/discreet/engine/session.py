@@ -207,9 +207,9 @@ class Session:
                     "A plan needs epsilon= (what may be spent) or error= (how exact the answer must be).",
                     hint="epsilon=0.5, or error={'n': 50} for the least ε that gives it",
                 )
-            return payers.foretold(asked.plan(tables, epsilon))
+            return payers.with_outlook(asked.plan(tables, epsilon))
         wanted = read_wanted(error, confidence_level(confidence), assuming)
-        return payers.foretold(self._least(asked, epsilon, wanted))
+        return payers.with_outlook(self._least(asked, epsilon, wanted))
 
     def sql(
         self,

@@ -28,7 +28,7 @@ from discreet.ledger.kinds import TOGETHER
 from discreet.ledger.lock import Key
 from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name
-from discreet.ledger.people.keeping import PersonBudgets
+from discreet.ledger.people.person_budgets import PersonBudgets
 from discreet.ledger.refusals import LONG, above_each_query, above_one_query, refused, shut, too_long
 from discreet.ledger.states import read_secret, secret_name, tally_text
 from discreet.ledger.units import meter

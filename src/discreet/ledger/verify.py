@@ -28,7 +28,7 @@ from discreet.ledger.forms import Act
 from discreet.ledger.joint_charge import Followed
 from discreet.ledger.lock import LEDGER, is_signed
 from discreet.ledger.log import HEAD, Log, View, follows
-from discreet.ledger.people.keeping import problems
+from discreet.ledger.people.person_budgets import problems
 from discreet.ledger.rules import Book
 from discreet.ledger.states import ARRIVED, MARK, MARKED, MOVED, moved_text, read_secret, secret_name
 from discreet.ledger.store import Row, Store

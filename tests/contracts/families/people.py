@@ -12,8 +12,8 @@ from discreet import spending
 from discreet.accounting.filter import Charge, Tally
 from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.people import keeping
-from discreet.ledger.people.keeping import PersonBudgets
+from discreet.ledger.people import person_budgets
+from discreet.ledger.people.person_budgets import PersonBudgets
 from discreet.ledger.people.table import CAPACITY, PeopleTable, Summary, Sums, counted, summarised
 from discreet.mechanisms.additive import Additive
 from discreet.noise.entropy import Entropy
@@ -45,7 +45,7 @@ def releases(cost: int, epsilon: int, *, one: Callable[[PeopleTable, Sums], Summ
             drawn.extend(noise.add(counts, rng) for _ in range(n))
             return counts
 
-        with mock.patch.object(keeping, "summarised", one), mock.patch.object(spending, "_noisy", noisy):
+        with mock.patch.object(person_budgets, "summarised", one), mock.patch.object(spending, "_noisy", noisy):
             spending.spending_of(account(people, cost), epsilon=epsilon)
         return np.array(drawn)
 

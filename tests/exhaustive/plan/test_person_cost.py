@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.accounting.filter import BasicFilter, Filter, GDPFilter, RenyiFilter, open_filter
-from discreet.backends.leaving import Leaving, hashed
+from discreet.backends.person_filter import PersonFilter, hashed
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells, level_sums
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.ledger.people.table import BEYOND, CAPACITY
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.people.person_cost import PersonCost, toll_of
+from discreet.plan.people.person_cost import PersonCost, person_cost_of
 from discreet.plan.plan import alone
 from discreet.plan.planner import make_query, plan_batch
 from discreet.plan.query import Query
@@ -40,8 +40,8 @@ KEY = "00" * 16
 Column = dict[tuple[Any, ...], list[int]]
 
 
-def toll(plan: Query, rule: Filter) -> PersonCost:
-    return toll_of([plan], alone(plan, "p").charge, rule, rule.capacity)
+def cost(plan: Query, rule: Filter) -> PersonCost:
+    return person_cost_of([plan], alone(plan, "p").charge, rule, rule.capacity)
 
 
 def charged(found: PersonCost, run: Any) -> dict[Value, tuple[int, ...]]:
@@ -100,7 +100,7 @@ RULES = ("basic", "zcdp", "renyi")
 def check(case: RelationCase, rule: Filter, **asked: Any) -> None:
     """Everybody is charged what the plan's integers move by, and who is not charged moves nothing."""
     plan = relation_plan(case, Relation.ADD_REMOVE, **asked)
-    found = toll(plan, rule)
+    found = cost(plan, rule)
     ENGINE.fill(case.database)
     run = ENGINE.engine.run
     here, cells = charged(found, run), {t: run(t) for t in plan.statements}
@@ -165,20 +165,20 @@ def test_everybody_pays_at_length(case: RelationCase, rule: str, noise: str) -> 
 @settings(max_examples=30, derandomize=True, deadline=None)
 def test_tables_without_a_person_are_those_of_the_neighbour(case: RelationCase, data: Any) -> None:
     plan = relation_plan(case, Relation.ADD_REMOVE)
-    found = toll(plan, open_filter("basic", Budget(3, "1e-5")))
+    found = cost(plan, open_filter("basic", Budget(3, "1e-5")))
     ENGINE.fill(case.database)
     units = list(charged(found, ENGINE.engine.run))
     gone = data.draw(st.sets(st.sampled_from(units))) if units else set()
     with ENGINE.engine.connection.cursor() as cursor:
         own = {t.name: t.unit for t in case.database.tables if t.unit is not None and not t.public}
-        leaving = Leaving(cursor, own, lambda: True, lambda sql, given, fetch: [])
+        person_filter = PersonFilter(cursor, own, lambda: True, lambda sql, given, fetch: [])
         parameters: dict[str, Any] = {"person": KEY} | ({"secret": SECRET} if found.keyed else {})
-        hashes, costs = leaving.people(hashed(found.sql, 2), parameters, 2)
+        hashes, costs = person_filter.people(hashed(found.sql, 2), parameters, 2)
         assert len(hashes) == len(units) == costs.shape[1]
         by_hash = dict(zip(units_in_order(cursor), hashes.tolist(), strict=True))
         out = [by_hash[u] for u in gone]
-        leaving.leave_out(np.array(sorted(out), np.uint64))
-        left = exact_cells(plan, lambda t: leaving.rows(t, {"secret": SECRET} if "$secret" in t else {}))
+        person_filter.leave_out(np.array(sorted(out), np.uint64))
+        left = exact_cells(plan, lambda t: person_filter.rows(t, {"secret": SECRET} if "$secret" in t else {}))
     rest = case.database
     for unit in gone:
         rest = rest.without(unit)
@@ -211,7 +211,7 @@ ROWS: tuple[Row, ...] = (
 
 def paid(sql: str, rule: str = "basic", *, budget: Budget | None = None, **asked: Any) -> dict[Value, tuple[int, ...]]:
     plan = make_query(sql, [TABLE], **{"population": "p", "version": None, "epsilon": 1, **asked})
-    return charged(toll(plan, open_filter(rule, budget or Budget(2, "1e-6"))), filled().run)
+    return charged(cost(plan, open_filter(rule, budget or Budget(2, "1e-6"))), filled().run)
 
 
 def filled() -> Engine:
@@ -274,7 +274,7 @@ def test_a_report_and_a_selection_are_charged_in_full_beside_the_sums() -> None:
         truncation="0.1",
     )
     rule = open_filter("basic", Budget(2, "1e-5"))
-    found = charged(toll(plan, rule), filled().run)
+    found = charged(cost(plan, rule), filled().run)
     fixed, scale = Fraction("0.1") + Fraction("0.45"), 40 / Fraction("0.45")
     delta = parts(Fraction("1e-6"), Fraction("1e-5"))
     assert found[1] == (parts(fixed + 15 / scale, Fraction(2)), delta)
@@ -291,7 +291,7 @@ def test_totals_that_are_measured_as_well_are_charged_by_the_sums_of_parts() -> 
     )
     assert plan.allocation.levels
     rule = open_filter("basic", Budget(2))
-    found = charged(toll(plan, rule), filled().run)
+    found = charged(cost(plan, rule), filled().run)
     scales = [plan.allocation.noises[0].scale, plan.allocation.levels[0].noises[0].scale]  # type: ignore[attr-defined]  # Laplace
     assert found[1] == (min(parts(sum(2 / b for b in scales), Fraction(2)), parts(Fraction(1), Fraction(2))), 0)
     assert found[2] == (parts(sum(1 / b for b in scales), Fraction(2)), 0)
@@ -306,7 +306,7 @@ def test_a_batch_costs_the_sum_of_its_measurements_and_never_more_than_all_of_it
         epsilon=1,
     )
     rule = open_filter("basic", Budget(2))
-    found = charged(toll_of(batch.measurements, batch.charge, rule, rule.capacity), filled().run)
+    found = charged(person_cost_of(batch.measurements, batch.charge, rule, rule.capacity), filled().run)
     assert set(found) == {1, 2, 3, 4}
     assert found[3] == (0, 0) and 0 < found[2][0] < found[1][0] < parts(Fraction(1), Fraction(2))
     assert found[4][0] > 0  # in the first measurement only: its region is in no group of the second
@@ -319,7 +319,7 @@ def test_wide_sums_are_charged_exactly_or_by_the_worst_case() -> None:
         counted = open_filter(rule, budget)
         engine = Engine.open()
         engine.fill([{"uid": 1, "region": "a", "x": 2**60 - 1}, {"uid": 2, "region": "a", "x": 0}], KINDS)
-        found = charged(toll(plan, counted), engine.run)
+        found = charged(cost(plan, counted), engine.run)
         least = Fraction(2**60 - 1, 2**61)
         assert found[1][0] >= parts(least if rule == "basic" else least**2 / 2, counted.capacity[0])
 
@@ -338,7 +338,7 @@ def test_rows_that_are_units_are_refused() -> None:
     rows = replace(TABLE, unit=PrivacyUnit.row())
     plan = make_query("SELECT COUNT(*) FROM t", [rows], population="p", version=None, epsilon=1)
     with pytest.raises(UnsupportedQuery, match="nobody can be told from others"):
-        toll(plan, open_filter("basic", Budget(2)))
+        cost(plan, open_filter("basic", Budget(2)))
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_rows_that_are_units_are_refused() -> None:
 def test_a_toll_that_errs_is_seen(old: str, new: str) -> None:
     plan = make_query("SELECT region, SUM(x) FROM t GROUP BY region", [TABLE], population="p", version=None, epsilon=1)
     rule = open_filter("basic", Budget(2))
-    good, engine = toll(plan, rule), filled()
+    good, engine = cost(plan, rule), filled()
     bad = replace(good, statements=tuple(replace(s, sql=s.sql.replace(old, new)) for s in good.statements))
     assert bad != good
 

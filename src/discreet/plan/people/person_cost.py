@@ -98,7 +98,7 @@ class PersonCost:
         return f"SELECT u, {', '.join(added)} FROM ({' UNION ALL '.join(shown)}) a GROUP BY u"
 
 
-def toll_of(plans: Sequence[Query], charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
+def person_cost_of(plans: Sequence[Query], charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
     """Return what a charge for these measurements costs each person, counted by a filter of this capacity.
 
     Raises:
@@ -112,15 +112,13 @@ def toll_of(plans: Sequence[Query], charge: Charge, rule: Filter, capacity: Tall
     return PersonCost(statements, parts)
 
 
-def whole_toll(plan: Query, charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
-    """As `toll_of`, for a charge of which `plan` says whose rows are in it: everybody pays the worst case."""
-    return everybody_toll([bounding(plan.question)], charge, rule, capacity)
+def whole_cost(plan: Query, charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
+    """Return what a charge costs each person where everybody in the scope of a query pays the worst case."""
+    return everybody_cost([bounding(plan.question)], charge, rule, capacity)
 
 
-def everybody_toll(scopes: Sequence[BoundedQuery], charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
-    """As `toll_of`, for a charge of which these say whose rows are in it: everybody in one of them pays the worst case,
-    once.
-    """
+def everybody_cost(scopes: Sequence[BoundedQuery], charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
+    """Return what a charge costs each person where everybody in one of these scopes pays the worst case, once."""
     _check_people([b.table for b in scopes])
     worst = rule.cost(charge)
     parts = tuple(parts_of(x, most) for x, most in zip(worst, capacity, strict=True))

@@ -1,11 +1,10 @@
-"""Asking of the people who take part: their ids and costs are read, and the others are left out of what is asked.
+"""Queries over the people who take part: their ids and costs are read, and the rows of all others are left out.
 
 Guarantee:
     Between `people` and `rows` nothing leaves but the hashes and costs that `people` returns, which are private. Every
-    question runs the same statements in the same order, whether somebody is left out or not, until a file is written:
-    then all that is read is nobody's. In `rows` a private table
-    is what it is without every row whose id is one of those left out; tables that are reached by a foreign key are only
-    read through the rows that they lead to, so that theirs vanish with them (docs/proofs/people.md).
+    query runs the same statements in the same order, whether somebody is left out or not. Once a file is written, all
+    reads are of empty tables. In `rows` a private table lacks every row whose id is left out. Tables reached by
+    a foreign key are read only through the rows that lead to them, so that theirs vanish too (docs/proofs/people.md).
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _TOUCHED, _LEFT_OUT, _HASHES = '"touched\x01"', '"left out\x01"', "hashes\x01"  
 _WORD = (1 << 64) - 1
 
 
-class Leaving:
-    """One question's connection."""
+class PersonFilter:
+    """Connection of one query, which can leave people out."""
 
     __slots__ = ("_cursor", "_is_current", "_of_nobody", "_tables")
 
@@ -119,7 +118,7 @@ class Leaving:
 
 
 def hashed(sql: str, sums: int) -> str:
-    """Return the statement that `Leaving.people` takes, from one that gives ids `u` and the parts."""
+    """Return the statement that `PersonFilter.people` takes, from one that gives ids `u` and the parts."""
     columns = ", ".join(f"p{i}" for i in range(sums))
     return f"SELECT u, {hash_of('u')} AS h, {columns} FROM ({sql}) s"
 
@@ -132,7 +131,7 @@ def hash_of(unit: str) -> str:
     return f"CAST(md5_number({PERSON} || CAST({unit} AS VARCHAR)) & CAST({_WORD} AS UHUGEINT) AS UBIGINT)"
 
 
-def check_leaving(data: Cursor) -> None:
+def check_person_filter(data: Cursor) -> None:
     """Refuse a database in which every person would have a new budget, or nobody would be left out.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Settling a question's people: one write transaction that finds who can pay, and keeps what they have spent then."""
+"""Budgets of people: one write transaction finds who can pay for a query, and stores what they have spent then."""
 
 from __future__ import annotations
 
