@@ -19,6 +19,7 @@ from discreet.cli import output
 from discreet.cli.answers import as_table
 from discreet.cli.output import spelled, spent
 from discreet.errors import BudgetExceeded, SourceError
+from discreet.pages import page
 from discreet.table import render
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ WIDTH = 92
 
 @click.command("demo", short_help="The whole story, on data that ships with the package.")
 @click.option("--ledger", metavar="FILE", help="Keep the charges there; asked again, answers come from it.")
-@click.option("--save", metavar="FOLDER", help="Only copy the two sample tables to a folder.")
+@click.option("--save", metavar="FOLDER", help="Only copy the sample tables to a folder.")
 def command(ledger: str | None, save: str | None) -> None:
     """Tell the whole story on data that ships with the package: ask, error bars, attack, budget."""
     if save is not None:
@@ -91,12 +92,13 @@ def _clinic(ledger: str) -> Session:
 
 
 def _save(folder: Path) -> None:
-    for source in (data.adult(), data.clinic_visits()):
-        target = folder / source.name
-        if target.exists():
-            raise SourceError(
-                f"{target} is there already; it is left as it is.", hint="name another folder, or remove it"
-            )
+    targets = {source: folder / source.name for source in data.tables()}
+    there = [target for target in targets.values() if target.exists()]
+    if there:
+        raise SourceError(
+            f"{there[0]} exists already; nothing was copied.", hint="name another folder, or remove the file"
+        )
+    for source, target in targets.items():
         try:
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, target)
@@ -207,7 +209,7 @@ def ask_about_visits(scene: Scene) -> None:
     tell(
         f"""The caps have a price: what lies above them is not counted. These costs add up to
         ${capped / 1e6:.1f} million, and the true ones to ${exact / 1e6:.1f} million. Intervals are about the
-        capped answer; choosing caps well is explained in docs/how-to/choose-bounds.md."""
+        capped answer; how to choose caps: {page("how-to/choose-bounds")}"""
     )
 
 
@@ -325,7 +327,7 @@ def close(scene: Scene) -> None:
     rows = [_row(session) for session in (scene.adults, scene.clinic)]
     show(render(["population", "questions charged", "spent", "left"], rows))
     tell(
-        """Now ask your own: `discreet demo --save .` copies the two tables here, and `discreet sql --help`
+        """Now ask your own: `discreet demo --save .` copies the sample tables here, and `discreet sql --help`
         shows how."""
     )
 

@@ -89,7 +89,7 @@ class Program(click.Group):
 _CLOSING = """\b
 Start here:
   discreet demo             the whole story in a few seconds
-  discreet demo --save .    two sample tables to play with
+  discreet demo --save .    five sample tables to play with
   discreet sql adult.parquet "SELECT COUNT(*) AS n FROM adult" \\
       --each-row --epsilon 0.5 --budget 3
 

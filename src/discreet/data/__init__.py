@@ -51,3 +51,12 @@ def housing() -> Path:
     'housing'
     """
     return _HERE / "housing.parquet"
+
+
+def tables() -> tuple[Path, ...]:
+    """Return the paths of all sample tables.
+
+    >>> [path.stem for path in tables()]
+    ['adult', 'clinic_visits', 'survey', 'trips', 'housing']
+    """
+    return adult(), clinic_visits(), survey(), trips(), housing()

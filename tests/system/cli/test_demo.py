@@ -58,11 +58,11 @@ def test_the_target_is_one_person_and_so_is_her_colleague() -> None:
 def test_the_samples_are_saved_and_nothing_is_overwritten(call: Call) -> None:
     assert call("demo", "--save", "new/folder").exit_code == 0
     saved = Path("new/folder")
-    assert {p.name: p.read_bytes() for p in saved.iterdir()} == {
-        p.name: p.read_bytes() for p in (data.adult(), data.clinic_visits())
-    }
-    Path("new/folder/adult.parquet").write_text("mine")
+    assert {p.name: p.read_bytes() for p in saved.iterdir()} == {p.name: p.read_bytes() for p in data.tables()}
+    for path in saved.iterdir():
+        path.unlink()
+    Path("new/folder/trips.parquet").write_text("mine")
     result = call("demo", "--save", "new/folder")
     assert result.exit_code == 4
-    assert "is left as it is" in result.stderr
-    assert Path("new/folder/adult.parquet").read_text() == "mine"
+    assert "exists already; nothing was copied" in result.stderr
+    assert [(p.name, p.read_text()) for p in saved.iterdir()] == [("trips.parquet", "mine")]
