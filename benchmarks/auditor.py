@@ -312,7 +312,7 @@ def main() -> None:
     lines = list(table(cases, found, bounds))
     print(*lines, sep="\n")
     if options.record:
-        TABLE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        TABLE.write_text("\n".join(["# The auditor's table", "", *lines]) + "\n", encoding="utf-8")
     claims = judged(cases, found, bounds, seconds)
     if not seconds:
         print("\nNo repetition was run whole and at once: nothing is said about its seconds.")

@@ -25,7 +25,7 @@ import pytest
 from discreet.engine.release import MARKED
 from tests.house.tree import ROOT, name_of, pages
 
-LANGUAGES = {"", "bash", "json", "python", "sql", "text", "toml"}
+LANGUAGES = {"", "bash", "json", "powershell", "python", "sql", "text", "toml"}
 RUN_PAGES = [page for page in pages() if page == ROOT / "README.md" or page.is_relative_to(ROOT / "docs")]
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[\w+-]*)\s*$")

@@ -7,7 +7,7 @@ from tests.house.tree import SRC, imports, module_of, name_of, sources
 
 # From the ground up. A name stands for `discreet.<name>`; "discreet" is the package's own `__init__`.
 LEVELS: tuple[set[str], ...] = (
-    {"errors", "table", "data"},
+    {"errors", "table", "data", "pages"},
     {"noise", "privacy"},
     {"accounting"},
     {"mechanisms", "local", "finite", "ledger", "catalog"},

@@ -8,13 +8,14 @@ import tomllib
 from tests.house.tree import ROOT
 
 FILE = ROOT / "constraints" / "oldest.txt"
+DEVELOPERS = ("docs", "test")  # extras that users do not install
 
 
 def declared() -> dict[str, str]:
     """Return the lower bound of every package that a user may install, the extras' too."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    lines = {*project["dependencies"], *(line for name in extras for line in extras[name] if name != "test")}
+    lines = {*project["dependencies"], *(line for name in extras for line in extras[name] if name not in DEVELOPERS)}
     return dict(bound(line) for line in lines if not line.startswith("discreet"))
 
 

@@ -9,12 +9,13 @@ from sqlglot import exp
 
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
+from discreet.pages import page
 from discreet.query.aggregate_nodes import word
 from discreet.query.bind import bind_row, call, coerce
 from discreet.query.expr import Expr, Literal
 from discreet.query.scope import Scope
 
-HINT = "docs/sql-reference.md lists the aggregates that are answered"
+HINT = f"{page('sql-reference')} lists the supported aggregates"
 _NO_NUMBER = (
     "ask for MEDIAN(x), MIN(x) or MAX(x), or for a number of it that has bounds: "
     "AVG(least(365, greatest(0, date_diff('day', DATE '2026-01-01', x))))"

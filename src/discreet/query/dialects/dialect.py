@@ -29,6 +29,7 @@ from sqlglot.tokens import Tokenizer
 
 from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter, UnsupportedQuery
+from discreet.pages import page
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import PrivacyUnit
@@ -367,7 +368,8 @@ class Reader:
         shown = text if len(text) <= 60 else f"{text[:57]}..."
         raise UnsupportedQuery(
             f"{NAMES[self.dialect]}'s {shown} {why or 'has no reading here that is known to mean the same'}.",
-            hint=hint or "ask in DuckDB's spelling (leave dialect out); docs/sql-reference.md lists what is answered",
+            hint=hint
+            or f"write it in DuckDB's dialect (leave dialect out); {page('sql-reference')} lists supported SQL",
         )
 
     def _check_names(self, select: exp.Select) -> None:

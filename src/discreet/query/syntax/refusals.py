@@ -8,8 +8,9 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from discreet.errors import UnsupportedQuery
+from discreet.pages import page
 
-REFERENCE = "docs/sql-reference.md lists the functions that are answered"
+REFERENCE = f"{page('sql-reference')} lists the supported functions"
 """Where to look."""
 
 
