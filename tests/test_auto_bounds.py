@@ -193,7 +193,7 @@ def test_the_first_stage_has_noise_enough_or_is_refused() -> None:
 
 
 def test_without_caps_the_question_says_what_to_do() -> None:
-    with pytest.raises(MissingBounds, match="How much of the data one 'uid' may add has not been said"):
+    with pytest.raises(MissingBounds, match="how many groups one 'uid' may enter"):
         connect(heavy(), bounds=None)
     with pytest.raises(InvalidParameter, match="bounds must be 'auto' or 'values' or left out, not 'wide'"):
         connect(heavy(), unit=dp.PrivacyUnit("uid", 1, 3), bounds="wide")

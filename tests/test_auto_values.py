@@ -395,7 +395,7 @@ def test_what_cannot_have_its_bounds_chosen_is_refused_before_the_charge(
 
 
 def test_ranges_are_chosen_under_declared_caps_only() -> None:
-    with pytest.raises(MissingBounds, match="How much of the data one 'uid' may add has not been said"):
+    with pytest.raises(MissingBounds, match="how many groups one 'uid' may enter"):
         connect(purchases(50), unit="uid")
     with connect(purchases(50), bounds=None) as session, pytest.raises(MissingBounds) as refusal:
         session.sql("SELECT SUM(price) AS s FROM t", epsilon=1)

@@ -99,7 +99,7 @@ REFUSED: list[tuple[dict[str, Any], type[DiscreetError], str]] = [
         UnknownColumn,
         (
             "The unit's column 'customer_id' is not in table 'regions'.\nHint: columns are: city, people; "
-            "else say how "
+            "dp.PrivacyUnit.row() where each row is one person; else say how "
             "its rows lead to a unit, tables={'regions': \"column -> table.key\"}, or name it in public= if "
             "its rows are "
             "nobody's"
@@ -206,7 +206,7 @@ REFUSED: list[tuple[dict[str, Any], type[DiscreetError], str]] = [
         UnknownColumn,
         (
             "The foreign key 'order -> orders.id' of table 'items' needs a column 'order' in table 'items'.\n"
-            "Hint: columns are: order_id, qty"
+            "Hint: perhaps order_id is meant"
         ),
     ),
     (

@@ -24,21 +24,45 @@ the charge nothing private has been read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class MissingFact:
+    """A public fact that a query needs and that nobody has said.
+
+    Attributes:
+        kind: "unit", "caps", "budget", "population", "range", "moments", "values", "groups", "delta" or "epsilon".
+        what: the fact, in words.
+        say: the argument that says it; capital letters stand for what a person decides.
+        instead: other arguments that do as well.
+        column: the column that it is about.
+    """
+
+    kind: str
+    what: str
+    say: str
+    instead: str = ""
+    column: str = ""
+
+
 class DiscreetError(Exception):
-    """The root of every error that this package raises on purpose: a sentence, and a hint what to do."""
+    """The root of every error that this package raises on purpose: a sentence, and a hint what to do.
+
+    `missing` names the facts that would help where some do.
+    """
 
     exit_code: ClassVar[int] = 2
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", missing: Sequence[MissingFact] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.missing = tuple(missing)
 
     def __str__(self) -> str:
         return f"{self.message}\nHint: {self.hint}" if self.hint else self.message
@@ -62,6 +86,18 @@ class UnknownColumn(PlanError):
 
 class MissingBounds(PlanError):
     """A public fact (a range, a list of values, a cap) that the owner has to declare first."""
+
+    @classmethod
+    def of(cls, missing: Sequence[MissingFact]) -> MissingBounds:
+        """Return the error that names all of these facts, each with what says it."""
+        what = "; ".join(fact.what for fact in missing)
+        listed = [fact.say.removeprefix("columns={")[:-1] for fact in missing if fact.say.startswith("columns={")]
+        says = [
+            f"{f.say} (or {f.instead})" if f.instead else f.say for f in missing if not f.say.startswith("columns={")
+        ]
+        hint = "; ".join(([f"columns={{{', '.join(listed)}}}"] if listed else []) + says)
+        number = f"{len(missing)} public facts are" if len(missing) > 1 else "A public fact is"
+        return cls(f"{number} missing: {what}.", hint=f"add {hint}", missing=missing)
 
 
 class NotPrivate(PlanError):

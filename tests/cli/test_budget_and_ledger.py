@@ -157,7 +157,7 @@ def test_analysts_are_added_capped_and_shown(ledger: Path, call: Call) -> None:
     assert call(*asked, "--analyst", "ana").exit_code == 0
     asked[2] = COUNT.format(71)
     refused = call(*asked, "--analyst", "ana")
-    assert (refused.exit_code, "epsilon=0.1 would fit" in refused.stderr) == (3, True)
+    assert (refused.exit_code, "--epsilon 0.1 would fit" in refused.stderr) == (3, True)
     planned = call("plan", *asked[1:], "--analyst", "ana").stdout
     assert "It would be refused now: 'adult': the question asks ε = 0.3, and ε = 0.1 is left of 0.4" in planned
     asked[4] = "0.1"

@@ -32,7 +32,8 @@ def test_a_wanted_error_stands_in_the_place_of_epsilon(call: Call) -> None:
 def test_a_plan_without_epsilon_and_error_says_what_it_needs(call: Call) -> None:
     result = call(*COUNT, *AGE)
     assert result.exit_code == 2
-    assert "A plan needs epsilon= (what may be spent) or error= (how exact the answer must be)." in result.stderr
+    assert "A query needs --epsilon, its privacy cost: --epsilon 0.1 gives n ± " in result.stderr
+    assert "or --error n=50 for the least ε" in result.stderr
     wrong = call(*COUNT, *AGE, "--error", "20")
     assert wrong.exit_code == 2
     assert "--error '20' is not COLUMN=NUMBER." in wrong.stderr

@@ -84,7 +84,7 @@ def test_a_missing_bound_says_how_the_command_line_declares_it(
     call: Call, failing: Callable[[BaseException], None]
 ) -> None:
     failing(errors.MissingBounds("AVG(x) needs bounds.", hint="declare dp.Range"))
-    assert "--range COLUMN=LOW:HIGH" in call("doctor").stderr
+    assert "Hint: declare --range." in call("doctor").stderr
 
 
 @pytest.mark.parametrize("problem", [ValueError("salary 77516"), AssertionError("77516"), MemoryError("77516")])
@@ -121,18 +121,14 @@ def test_an_error_cannot_move_the_cursor(call: Call, failing: Callable[[BaseExce
     [
         (["teach"], "No such command 'teach'"),
         (["sql", "adult.parquet"], "Missing argument 'QUERY'"),
-        (["sql", "a", "b"], "Missing option '--epsilon'"),
         (["sql", "a", "b", "--epsilon", "1", "--sauce"], "No such option"),
         (["sql", "a", "b", "--epsilon", "1", "--noise", "pink"], "'pink' is not one of"),
         (["sql", "a", "b", "--epsilon", "1", "--max-rows", "few"], "'few' is not a valid integer"),
         (["sql", "a", "b", "--epsilon", "0"], "--epsilon must be above 0"),
         (["sql", "a", "b", "--epsilon", "nan"], "--epsilon must be a number"),
         (["sql", "a", "b", "--epsilon", "1", "--delta", "1"], "--delta must lie in [0, 1)"),
-        (["sql", "a", "b", "--epsilon", "1"], "either --unit COLUMN or --each-row"),
-        (["sql", "a", "b", "--epsilon", "1", "--each-row", "--unit", "u"], "either --unit COLUMN or --each-row"),
+        (["sql", "a", "b", "--epsilon", "1", "--each-row", "--unit", "u"], "--unit and --each-row do not go together"),
         (["sql", "a", "b", "--epsilon", "1", "--each-row", "--max-rows", "1"], "do not go with --each-row"),
-        (["sql", "a", "b", "--epsilon", "1", "--unit", "u"], "needs --max-groups and --max-rows"),
-        (["sql", "a", "b", "--epsilon", "1", "--unit", "u", "--max-groups", "1"], "needs --max-rows"),
         (["sql", "a", "b", "--epsilon", "1", "--each-row", "--range", "x"], "COLUMN=LOW:HIGH"),
         (["sql", "a", "b", "--epsilon", "1", "--each-row", "--range", "x=5:1"], "low ≤ high"),
         (["sql", "a", "b", "--epsilon", "1", "--each-row", "--values", "x=a,a"], "differ from each other"),
@@ -170,7 +166,7 @@ def test_a_terminal_without_greek_letters_shows_question_marks() -> None:
         check=True,
         env={"PYTHONIOENCODING": "latin-1", "PYTHONPATH": ":".join(filter(None, sys.path))},
     )
-    assert b"cost: ?" in done.stdout
+    assert b"?, the privacy cost" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def test_a_plan_of_several_tables_is_free(call: Call) -> None:
         (["--unit-path", "items=order_id -> orders.id"] * 2, "says twice how the unit of table 'items' is found"),
         (["--table", "customers=orders.csv"], "Table 'customers' is given twice."),
         (["--table", "Customers=orders.csv"], "Two tables have the same name."),
-        (["--public", "cities"], "public= names the table 'cities', which is not connected."),
-        (["--unit-path", "cities=id"], "tables= names the table 'cities', which is not connected."),
+        (["--public", "cities"], "--public names the table 'cities', which is not connected."),
+        (["--unit-path", "cities=id"], "--unit-path names the table 'cities', which is not connected."),
     ],
 )
 def test_what_is_said_of_tables_is_refused_with_an_example(call: Call, options: list[str], words: str) -> None:

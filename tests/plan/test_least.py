@@ -112,7 +112,6 @@ def test_what_any_epsilon_gives_takes_the_least_there_is(session: Session) -> No
 @pytest.mark.parametrize(
     ("asked", "kind", "words"),
     [
-        ({}, InvalidParameter, "A plan needs epsilon= (what may be spent) or error= (how exact the answer must be)."),
         ({"epsilon": 1, "error": {"n": 5}}, InvalidParameter,
          "epsilon and error cannot both be given: each follows from the other."),
         ({"epsilon": 1, "assuming": {"n": 5}}, InvalidParameter, "assuming goes with error."),
@@ -158,8 +157,10 @@ def test_an_error_that_depends_on_the_data_needs_a_guess(session: Session) -> No
 def test_a_question_without_epsilon_says_how_to_have_one(session: Session) -> None:
     with pytest.raises(InvalidParameter) as caught:
         session.sql(COUNT)
-    assert caught.value.message == "A question needs epsilon=: what it may cost."
-    assert "session.plan(sql, error={'n': 50}).epsilon" in caught.value.hint
+    offers = ("epsilon=0.1 gives n ± 60", "epsilon=0.5 gives n ± 12", "epsilon=1 gives n ± 6")
+    said = f"A query needs epsilon=, its privacy cost: {'; '.join(offers)} (95 % confidence)."
+    assert caught.value.message == said
+    assert caught.value.hint == "add epsilon=0.5; or error={'n': 50} for the least ε that gives this error"
 
 
 def test_the_owners_cap_on_one_question_refuses_before_anything_is_charged(session: Session) -> None:

@@ -24,7 +24,7 @@ from tests.plan.tables import COLUMNS, FACTS, planned
 
 HALF = Fraction(1, 2)
 NO_BOUNDS = (
-    "Quantiles, MIN, MAX and MODE of a date or time need the bounds of 'seen', which the data may not be asked for."
+    "Quantiles, MIN, MAX and MODE of a date or time need the bounds of 'seen', which must not be read from the data."
 )
 TOO_MANY = "MODE is answered for at most 65,536 whole numbers; the declared range has more."
 

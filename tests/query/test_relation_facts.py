@@ -47,7 +47,7 @@ def test_bounds_pass_through_joins_and_inner_aggregates() -> None:
 def test_a_column_without_bounds_is_named_as_the_question_names_it() -> None:
     with pytest.raises(MissingBounds) as caught:
         read("SELECT AVG(n) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t")
-    assert caught.value.message == "SUM, AVG and the like need the bounds of 'n', which the data may not be asked for."
+    assert caught.value.message == "SUM, AVG and the like need the bounds of 'n', which must not be read from the data."
     assert caught.value.hint == (
         "clamp it in the question: least(high, greatest(low, n)); or bounds='values', which chooses them privately"
     )  # there is no column n that anybody could declare

@@ -214,7 +214,7 @@ def test_a_subquery_without_bounds_is_to_be_clamped() -> None:
         read("SELECT AVG((SELECT COUNT(*) FROM items i WHERE i.order_id = o.id)) FROM orders o")
     assert (
         caught.value.message
-        == "SUM, AVG and the like need the bounds of '(SELECT …)', which the data may not be asked for."
+        == "SUM, AVG and the like need the bounds of '(SELECT …)', which must not be read from the data."
     )
     assert caught.value.hint == "clamp it in the question: least(high, greatest(low, (SELECT …)))"
     read("SELECT AVG(least(9, (SELECT COUNT(*) FROM items i WHERE i.order_id = o.id))) FROM orders o")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from discreet.catalog.schema import Reached, unknown_table
+from discreet.catalog.schema import Reached, near_columns, unknown_table
 from discreet.catalog.shape import TableShape
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.privacy.unit import PrivacyUnit
@@ -186,7 +186,9 @@ def check_columns(shapes: Mapping[str, TableShape], owners: Mapping[str, Owner])
         for t, column in needed:
             if column is None or column in shapes[t].columns:
                 continue
-            hint = f"columns are: {', '.join(list(shapes[t].columns)[:12])}"
+            hint = near_columns(column, list(shapes[t].columns))
+            if key is None:
+                hint += "; dp.PrivacyUnit.row() where each row is one person"
             if key is not None:
                 what = f"The foreign key {path(key)!r} of table {table!r} needs a column {column!r} in table {t!r}."
                 raise UnknownColumn(what, hint=hint)

@@ -196,7 +196,8 @@ def near_columns(name: str, columns: Sequence[str]) -> str:
     if near:
         return f"perhaps {' or '.join(near)} is meant"
     more = f", and {len(columns) - _LISTED} more" if len(columns) > _LISTED else ""
-    return f"columns are: {', '.join(columns[:_LISTED])}{more}"
+    nearest = sorted(columns, key=lambda c: -difflib.SequenceMatcher(None, name.lower(), c.lower()).ratio())
+    return f"columns are: {', '.join((nearest if more else columns)[:_LISTED])}{more}"
 
 
 _LISTED = 12
@@ -227,8 +228,7 @@ def check_declared(shapes: Mapping[str, TableShape], facts: Mapping[str, Fact]) 
     for name, fact in facts.items():
         if name not in known | qualified:
             raise UnknownColumn(
-                f"columns= declares {name!r}, which no table has.",
-                hint=f"columns are: {', '.join(sorted(known)[:_LISTED])}",
+                f"columns= declares {name!r}, which no table has.", hint=near_columns(str(name), sorted(known))
             )
         if not isinstance(fact, Range | Values):
             raise InvalidParameter(

@@ -231,27 +231,15 @@ class Sized(_Param):
 
 
 def question(command: F) -> F:
-    """Add the arguments and options of a question to a command, which makes a `Question` of them."""
-    return _with_options(command, epsilon_required=True)
-
-
-def question_to_plan(command: F) -> F:
-    """Return the same for a question that is only planned: ε can follow from a wanted error."""
-    return _with_options(command, epsilon_required=False)
+    """Add the arguments and options of a question to a command, which makes a `QueryCall` of them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 def answering(command: F) -> F:
     """Add the options that say how a question is answered, to a command which makes an `Answering` of them."""
     for option in reversed(_ANSWERING):
-        command = option(command)
-    return command
-
-
-def _with_options(command: F, *, epsilon_required: bool) -> F:
-    epsilon = click.option(
-        "--epsilon", required=epsilon_required, type=Amount(positive), help="What the question may cost: ε."
-    )
-    for option in reversed([*_OPTIONS[:_AFTER], epsilon, *_OPTIONS[_AFTER:]]):
         command = option(command)
     return command
 
@@ -286,12 +274,28 @@ DIALECT = click.option(
 )
 NOISE = click.option("--noise", type=click.Choice(["laplace", "gaussian"]), help="Laplace unless given.")
 
-_AFTER = 4  # options before --epsilon, in the order in which help lists them
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("source"),
     click.argument("query"),
     click.option("--unit", metavar="COLUMN", help="The column that says whose row it is."),
     click.option("--each-row", is_flag=True, help="Each row is one person."),
+    click.option("--epsilon", type=Amount(positive), help="ε, the privacy cost of the query."),
+    click.option(
+        "--error",
+        "errors",
+        multiple=True,
+        type=Sized(),
+        help="Instead of --epsilon: the largest error, n=50 or n=5%. Repeatable.",
+    ),
+    click.option(
+        "--assuming",
+        multiple=True,
+        type=Sized(),
+        help="A public guess at a column, for errors that need it: n=10000. Repeatable.",
+    ),
+    click.option(
+        "--rows", default=10_000, show_default=True, help="A public guess: number of rows that a mean is over."
+    ),
     click.option("--delta", default="0", show_default=True, type=Amount(probability), help="And δ."),
     click.option("--max-groups", type=int, help="At most this many groups of one question for each unit."),
     click.option("--max-rows", type=int, help="At most this many rows of a unit in each group."),

@@ -8,7 +8,9 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,13 +25,6 @@ from discreet.table import visible
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
-
-
-_COMMAND_LINE = {  # what a hint written for Python is called here
-    "MissingBounds": "On the command line: --range COLUMN=LOW:HIGH, --values COLUMN=a,b, --max-groups K "
-    "and --max-rows M.",
-    "NotPrivate": "On the command line, δ is --delta, and a budget with δ is --budget EPSILON,DELTA.",
-}
 
 
 def say(text: str = "") -> None:
@@ -67,12 +62,14 @@ def json_text(value: object) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def error(problem: DiscreetError, *, as_json: bool) -> None:
-    """Print an error of ours: its sentence and its hint, with the option's name where Python's was meant."""
-    kind = type(problem).__name__
-    ours = "" if "--" in problem.hint else _COMMAND_LINE.get(kind, "")
-    hint = " ".join(part for part in (_ended(problem.hint), ours) if part)
-    failure(kind, problem.message, hint, as_json=as_json)
+def error(problem: DiscreetError, *, as_json: bool, typed: Sequence[str] = ()) -> None:
+    """Print an error of ours, its arguments as options; for missing facts also the command as typed, with them."""
+    from discreet.cli.hints import for_command_line
+
+    added = " ".join(for_command_line(fact.say) for fact in problem.missing if fact.kind)
+    line = f"{_quoted(['discreet', *typed])} {added}" if added and typed else ""
+    message, hint = for_command_line(problem.message), _ended(for_command_line(problem.hint))
+    failure(type(problem).__name__, message, hint, as_json=as_json, line=line)
 
 
 def usage_error(problem: click.UsageError, *, as_json: bool) -> None:
@@ -92,14 +89,17 @@ def unexpected(*, as_json: bool) -> None:
     )
 
 
-def failure(kind: str, message: str, hint: str, *, as_json: bool) -> None:
-    """Print one failure on stderr: a sentence and a hint, or the same as JSON."""
+def failure(kind: str, message: str, hint: str, *, as_json: bool, line: str = "") -> None:
+    """Print one failure on stderr: a sentence, a hint and a command that would do, or the same as JSON."""
     if as_json:
-        click.echo(json_text({"error": kind, "message": message, "hint": hint}), err=True)
+        found = {"error": kind, "message": message, "hint": hint, **({"command": line} if line else {})}
+        click.echo(json_text(found), err=True)
         return
     click.echo(click.style("Error: ", fg="red", bold=True) + visible(message), err=True)
     if hint:
         click.echo(click.style("Hint: ", bold=True) + visible(hint), err=True)
+    if line:
+        click.echo(f"\n  {visible(line)}", err=True)
 
 
 def tolerate_narrow_encodings() -> None:
@@ -127,6 +127,11 @@ def close_quietly() -> None:
 
 # DEL and C1 controls, which JSON lets through, and the marks that reorder text on a terminal
 _UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+
+
+def _quoted(words: Sequence[str]) -> str:
+    """Return the words of a command as this system's shell takes them."""
+    return subprocess.list2cmdline(words) if os.name == "nt" else shlex.join(words)
 
 
 def _ended(sentence: str) -> str:

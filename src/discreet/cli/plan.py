@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from discreet.cli import output
-from discreet.cli.options import Sized, between, question_to_plan
+from discreet.cli.options import between, question
 from discreet.cli.output import amounts, spelled
 from discreet.cli.question import QueryCall
 from discreet.errors import InvalidParameter
@@ -28,44 +27,23 @@ Examples, on a table of `discreet demo --save .`:
 
 
 @click.command("plan", short_help="What a question would cost, and how exact it would be; free.", epilog=_EXAMPLE)
-@question_to_plan
-@click.option(
-    "--error",
-    "errors",
-    multiple=True,
-    type=Sized(),
-    help="Instead of --epsilon: the largest error, n=50 or n=5%. Repeatable.",
-)
-@click.option(
-    "--assuming", multiple=True, type=Sized(), help="A public guess at a column, for errors that need it: n=10000."
-)
-@click.option("--rows", default=10_000, show_default=True, help="A guess: over how many rows a mean is.")
+@question
 @click.option("--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the errors.")
 @click.option("--json", "as_json", is_flag=True, help="The plan and errors as JSON.")
 @click.option("--sql", "show_sql", is_flag=True, help="Also the SQL that the database would run.")
 @click.option("--explain", is_flag=True, help="Also how the cost is derived.")
-def command(
-    errors: Sequence[tuple[str, str]],
-    assuming: Sequence[tuple[str, str]],
-    rows: int,
-    confidence: float,
-    as_json: bool,
-    show_sql: bool,
-    explain: bool,
-    **asked: Any,
-) -> None:
+def command(confidence: float, as_json: bool, show_sql: bool, explain: bool, **asked: Any) -> None:
     """Show what QUERY would cost and how exact its answer would be.
 
     With --error instead of --epsilon it is planned at the least ε that makes the errors so small.
     No data is read, nothing is charged, and no account is opened: --budget is not needed.
     """
     asked_for = QueryCall(**asked)
-    guesses: dict[str, Any] = {"rows": rows, **dict(assuming)}
-    wanted: dict[str, Any] = {"error": dict(errors), "confidence": confidence, "assuming": guesses} if errors else {}
+    guesses = asked_for.guesses
     from discreet.plan.explain import report_errors, report_lines
 
     with asked_for.open_without_account() as session:
-        plan = session.plan(asked_for.query, **asked_for.price(), **wanted)
+        plan = session.plan(asked_for.query, **asked_for.price(), **asked_for.wanted(confidence))
         if not asked_for.has_account(session.population):  # the one that planned it ends with this command
             plan = replace(plan, left=None, outlook="")
     if plan.stages is not None:
@@ -74,7 +52,7 @@ def command(
     found = {name: _error(plan, name, confidence, guesses) for name in plan.columns}
     cost = plan.charge.guarantee
     if as_json:
-        answer = {"columns": plan.columns, "errors": found, "confidence": confidence, "rows": rows}
+        answer = {"columns": plan.columns, "errors": found, "confidence": confidence, "rows": asked_for.rows}
         answer |= {"notes": plan.notes}
         if plan.outlook:
             answer |= {"left": None if plan.left is None else amounts(plan.left), "outlook": plan.outlook}

@@ -66,7 +66,7 @@ class Program(click.Group):
             output.usage_error(error, as_json=as_json)
             code = 2
         except DiscreetError as error:
-            output.error(error, as_json=as_json)
+            output.error(error, as_json=as_json, typed=args)
             code = error.exit_code
         except (click.Abort, KeyboardInterrupt):
             output.failure(

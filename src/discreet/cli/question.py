@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.options import Bounds
-from discreet.errors import InvalidParameter, MissingBounds
+from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, MissingFact, NotPrivate, UnsupportedQuery
 
 if TYPE_CHECKING:
     from discreet.engine.session import Session
     from discreet.privacy.guarantee import Budget
+    from discreet.privacy.unit import PrivacyUnit
 
 
 def sources(source: str, tables: Sequence[tuple[str, str]]) -> str | dict[str, str]:
@@ -73,6 +74,9 @@ class QueryCall:
     paths: Sequence[tuple[str, str]]
     public: Sequence[str]
     epsilon: Fraction | None
+    errors: Sequence[tuple[str, str]]
+    assuming: Sequence[tuple[str, str]]
+    rows: int
     delta: Fraction
     population: str | None
     max_groups: int | None
@@ -112,13 +116,21 @@ class QueryCall:
         return [self.place, self.source, *(source for _, source in self.tables)]
 
     def open(self) -> Session:
-        """Return the session that the options describe; nothing is charged yet."""
+        """Return the session that the options describe; nothing is charged yet.
+
+        Raises:
+            MissingBounds: facts are missing that no session is without; those that the query lacks are named with them.
+        """
+        if missing := self._missing_terms():
+            raise self._with_all_missing(missing)
         return self._connect(self.place, self._budget(), analyst=self.analyst, per_person=self._per_person())
 
     def open_without_account(self) -> Session:
         """Return a session for plans: on the account where there is one, else on none that lasts."""
         from discreet.privacy.guarantee import Budget
 
+        if missing := [fact for fact in self._missing_terms() if fact.kind != "budget"]:
+            raise self._with_all_missing(missing)
         free = self._connect(":memory:", self._budget() or Budget(self.epsilon or 1, self.delta), analyst=None)
         if not self.has_account(free.population):
             return free
@@ -128,6 +140,16 @@ class QueryCall:
     def has_account(self, population: str) -> bool:
         """Whether the ledger has an account of this population."""
         return have_accounts(self.place, [population])
+
+    @property
+    def guesses(self) -> dict[str, Any]:
+        """Public guesses at the result."""
+        return {"rows": self.rows, **dict(self.assuming)}
+
+    def wanted(self, confidence: float) -> dict[str, Any]:
+        """Return the errors that are wanted in place of an ε, as `Session.sql` and `Session.plan` take them."""
+        errors = {"error": dict(self.errors), "confidence": confidence, "assuming": self.guesses}
+        return errors if self.errors else {}
 
     def price(self) -> dict[str, Any]:
         """Return what `Session.sql` and `Session.plan` are told beside the query."""
@@ -161,14 +183,51 @@ class QueryCall:
             bounds=self.bounds,
         )
 
-    def _unit(self) -> Any:
+    def _missing_terms(self) -> list[MissingFact]:
+        """Return what is missing of who is protected, and the budget of a new account."""
+        from discreet.backends.sources import table_name
+        from discreet.engine.connect import missing_terms
+
+        name = self.population or ("" if self.tables else table_name(self.source))
+        funded = self._budget() is not None or self.per_person is not None or not name or self.has_account(name)
+        found = missing_terms(self._unit(), self.bounds, None if funded else name)
+        unsaid = [f"{n}={m}" for n, m in (("max_groups", 3), ("max_rows", 10)) if getattr(self, n) is None]
+        return [replace(fact, say=" ".join(unsaid)) if fact.kind == "caps" else fact for fact in found]
+
+    def _with_all_missing(self, missing: list[MissingFact]) -> DiscreetError:
+        """Return the refusal that names these facts and those that the query lacks, as far as that can be told."""
+        from discreet.privacy.guarantee import Budget
+
+        known = self._unit() is not None
+        guess = replace(self, each_row=True, paths=())
+        if known and self.unit:
+            guess = replace(self, max_groups=self.max_groups or 3, max_rows=self.max_rows or 10)
+        try:
+            with guess._connect(":memory:", Budget(20, Fraction(1, 2)), analyst=None) as session:
+                session.plan(self.query, **self.price())
+        except (MissingBounds, NotPrivate, InvalidParameter) as error:
+            if not error.missing:
+                raise
+            missing = [*missing, *error.missing]
+        except UnsupportedQuery:  # some queries need a unit with a column
+            if known:
+                raise
+        if any(fact.say.startswith("delta=") for fact in missing):
+            missing = [
+                replace(f, say="budget=dp.Budget(epsilon=3, delta=1e-6)") if f.kind == "budget" else f for f in missing
+            ]
+        return MissingBounds.of(missing)
+
+    def _unit(self) -> PrivacyUnit | None:
         import discreet as dp
 
-        if self.each_row == (self.unit is not None):
+        if self.each_row and self.unit is not None:
             raise InvalidParameter(
-                "Say who is protected: either --unit COLUMN or --each-row.",
-                hint="--unit user_id when a column says whose row it is, --each-row when a row is a person",
+                "--unit and --each-row do not go together.",
+                hint="--unit user_id when a column has the person's id, --each-row when a row is a person",
             )
+        if not self.each_row and self.unit is None:
+            return None
         if self.unit is None:
             if self.max_groups is not None or self.max_rows is not None:
                 raise InvalidParameter(
@@ -181,14 +240,6 @@ class QueryCall:
                     hint="where each row is a person, no other row is theirs; name the other tables with --public",
                 )
             return dp.PrivacyUnit.row()
-        caps = {"--max-groups": self.max_groups, "--max-rows": self.max_rows}
-        missing = [option for option, cap in caps.items() if cap is None]
-        if missing and self.bounds != "auto":
-            raise MissingBounds(
-                f"--unit {self.unit} needs {' and '.join(missing)}.",
-                hint="say how many groups one unit may enter and how many rows it may add to each, as in "
-                "--max-groups 3 --max-rows 10; or --bounds auto, which chooses them privately.",
-            )
         return dp.PrivacyUnit(self.unit, max_groups=self.max_groups, max_rows=self.max_rows, tables=self.paths)
 
     def _per_person(self) -> Budget | None:

@@ -40,7 +40,7 @@ def command(**asked: Any) -> None:
     call = QueryCall(**asked)
     how.check(call.files)
     with call.open() as session:
-        release = how.ask(session, call.query, call.price(), ledger=call.shown)
+        release = how.ask(session, call.query, call.price() | call.wanted(how.confidence), ledger=call.shown)
         if how.as_json:
             output.say_json(answers.as_json(release, session, how.confidence, explain=how.explain))
         else:

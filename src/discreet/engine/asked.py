@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 from unicodedata import normalize
 
 from discreet.engine.payers import part_of
-from discreet.errors import InvalidParameter, UnsupportedQuery
+from discreet.errors import DiscreetError, InvalidParameter, MissingFact, UnsupportedQuery
 from discreet.plan.least import LEAST_EPSILON
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.query.dialects.dialect import prepare
@@ -62,12 +62,37 @@ class AskedOfOne:
         """Its plan over these tables, at so large a part of this ε.
 
         Raises:
-            PlanError, InvalidParameter: it cannot be answered as asked.
+            PlanError, InvalidParameter: it cannot be answered as asked; all facts that it lacks are named together,
+                and without an ε what three values of it would give.
         """
-        prepared = self.prepared(tables)
-        spent = epsilon_asked(prepared.epsilon_or(None if epsilon is None else one("epsilon", epsilon))) * part
-        staged = None if self.chosen is None else self._in_stages(prepared, tables, spent)
-        return self.at_once(prepared, spent) if staged is None else staged
+        from discreet.engine.missing import EPSILON, unpriced
+
+        asked = self.prepared(tables).epsilon_or(None if epsilon is None else one("epsilon", epsilon))
+        if asked is None:
+            self.complete(tables, Fraction(1), [EPSILON])
+            raise unpriced(lambda e: self._planned(tables, e, self.delta), self.accounts[0].remaining)
+        return self.complete(tables, epsilon_asked(asked) * part)
+
+    def complete(self, tables: Sequence[TableSchema], epsilon: Fraction, known: Sequence[MissingFact] = ()) -> Plan:
+        """Return the plan at this ε; `known` are facts that are missing besides those which are found.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be answered as asked; all facts that it lacks are named together.
+        """
+        from discreet.engine.missing import with_all_missing
+
+        delta = one("delta", self.delta)
+        left = self.accounts[0].remaining
+        done = with_all_missing(lambda t, d: self._planned(t, epsilon, d), tables, delta, left, known)
+        if isinstance(done, DiscreetError):
+            raise done
+        return done
+
+    def _planned(self, tables: Sequence[TableSchema], epsilon: Fraction, delta: ForEach) -> Plan:
+        asked = replace(self, delta=delta)
+        prepared = asked.prepared(tables)
+        staged = None if self.chosen is None else asked._in_stages(prepared, tables, epsilon)
+        return asked.at_once(prepared, epsilon) if staged is None else staged
 
     def at_once(self, prepared: Prepared, epsilon: Fraction) -> Plan:
         """Return the plan of the question at this ε, without a first stage."""
@@ -199,7 +224,7 @@ def epsilon_asked(epsilon: Real | None) -> Fraction:
     if epsilon is None:
         raise InvalidParameter(
             "A question needs epsilon=: what it may cost.",
-            hint="epsilon=0.5, or epsilon=session.plan(sql, error={'n': 50}).epsilon for a wanted error",
+            hint="epsilon=0.5, or error={'n': 50} for the least ε that gives it",
         )
     x = _short("epsilon", positive("epsilon", epsilon))
     if x < LEAST_EPSILON:

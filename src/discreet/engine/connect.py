@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Never, TypeVar
 
-from discreet.errors import InvalidParameter, MissingBounds
+from discreet.errors import InvalidParameter, MissingBounds, MissingFact
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 
@@ -31,7 +31,7 @@ DEFAULT_LEDGER = "discreet.ledger"
 def connect(
     source: object,
     *,
-    unit: PrivacyUnit | str,
+    unit: PrivacyUnit | str | None = None,
     public: Collection[str] = (),
     columns: Mapping[str, Fact] | None = None,
     budget: Budget | None = None,
@@ -52,7 +52,8 @@ def connect(
     Args:
         source: a path or glob (Parquet, CSV, JSON, a DuckDB database), a data frame (pandas, polars,
             pyarrow), or a dict of table names to these.
-        unit: who is protected, with caps: `PrivacyUnit("user_id", max_groups=3, max_rows=10)` or `PrivacyUnit.row()`.
+        unit: who is protected, with caps: `PrivacyUnit("user_id", max_groups=3, max_rows=10)` or `PrivacyUnit.row()`;
+            needed.
             Its `tables` says of tables without that column which column holds the unit, or which foreign key leads
             to it. Ids are whole numbers or text (`catalog/ids.py`).
         public: the names of the tables whose rows are nobody's. They may be read freely: their values are known from
@@ -87,21 +88,25 @@ def connect(
     from discreet.catalog.owners import find_owners
     from discreet.engine.session import Session
 
-    who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
+    who, facts, place = _unit(unit), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
     _check_given(facts, {"budget": budget, "per_person": per_person}, {"population": population, "version": version})
     with ExitStack() as opened:
         backend = opened.enter_context(closing(DuckDB(source, names=names)))
-        owners = find_owners(who, public, backend.tables, backend.views)
-        whose = population if population is not None else _only_private(owners)
+        known = who or PrivacyUnit.row()  # who stands in until all that is missing is known
+        owners = find_owners(known, public, backend.tables, backend.views)
+        whose = population if population is not None else _only_private(owners, said=who is not None)
 
         def accounts(book: Ledger) -> list[Account]:
+            funded = budget is not None or per_person is not None or book.account(whose) is not None
+            if missing := missing_terms(who, bounds, None if funded else whose):
+                raise MissingBounds.of(missing)
             account = book.prepared_account(
                 whose, budget, relation=wanted, filter=filter, curve=curve, per_person=per_person, analysts=analysts
             )
             return [account.asked_by(analyst)]
 
-        book, (account,), tables = _open(opened, backend, place, facts, {whose: who}, {whose: owners}, accounts)
+        book, (account,), tables = _open(opened, backend, place, facts, {whose: known}, {whose: owners}, accounts)
         session = Session(book, [account], backend, tables, version, bounds=bounds)
         opened.pop_all()
         return session
@@ -222,25 +227,44 @@ def _place(ledger: object) -> str | os.PathLike[str]:
     return DEFAULT_LEDGER
 
 
-def _unit(unit: PrivacyUnit | str, bounds: str | None) -> PrivacyUnit:
-    if isinstance(unit, PrivacyUnit) and (unit.is_row or None not in (unit.max_groups, unit.max_rows)):
-        return unit
+def _unit(unit: PrivacyUnit | str | None) -> PrivacyUnit | None:
     column = unit.column if isinstance(unit, PrivacyUnit) else unit
     if isinstance(column, Mapping):
         raise InvalidParameter(
             "unit is a dict, and connect protects one population.",
             hint="dp.connect_both(source, units={'patients': dp.PrivacyUnit('patient_id', max_rows=10), 'doctors': …})",
         )
-    if not isinstance(column, str):
+    if unit is None or isinstance(unit, PrivacyUnit):
+        return unit
+    if not isinstance(unit, str):
         hint = 'dp.PrivacyUnit("user_id", max_groups=3, max_rows=10), or dp.PrivacyUnit.row()'
         _refuse("unit", "a PrivacyUnit", unit, hint)
-    if bounds == "auto":
-        return unit if isinstance(unit, PrivacyUnit) else PrivacyUnit(column)
-    raise MissingBounds(
-        f"How much of the data one {column!r} may add has not been said.",
-        hint=f"unit=dp.PrivacyUnit({column!r}, max_groups=3, max_rows=10): at most 3 groups per query, 10 rows in each "
-        "(--max-groups 3 --max-rows 10); or bounds='auto', which chooses them privately for a tenth of each ε",
-    )
+    return PrivacyUnit(unit)
+
+
+def missing_terms(unit: PrivacyUnit | None, bounds: str | None, new: str | None) -> list[MissingFact]:
+    """Return which facts are missing before anything can be asked of a population.
+
+    Args:
+        unit: who is protected; None where that is not said.
+        bounds: "auto" where caps are chosen privately.
+        new: the population, where its account is new and no budget is given.
+    """
+    found = []
+    if unit is None:
+        say = "unit=dp.PrivacyUnit('COLUMN', max_groups=3, max_rows=10)"
+        found.append(
+            MissingFact("unit", "who is protected", say, "unit=dp.PrivacyUnit.row() where each row is a person")
+        )
+    elif not unit.is_row and None in (unit.max_groups, unit.max_rows) and bounds != "auto":
+        caps = [f"max_groups={unit.max_groups or 3}", f"max_rows={unit.max_rows or 10}"]
+        what = f"how many groups one {unit.column!r} may enter in a query, and how many rows it may add to each"
+        say = f"unit=dp.PrivacyUnit({unit.column!r}, {', '.join(caps)})"
+        auto = "bounds='auto', which chooses these caps privately for a tenth of each ε"
+        found.append(MissingFact("caps", what, say, auto))
+    if new is not None:
+        found.append(MissingFact("budget", f"the privacy budget of {new!r}", "budget=dp.Budget(epsilon=3)"))
+    return found
 
 
 def _check_given(columns: object, budgets: Mapping[str, object], texts: Mapping[str, object]) -> None:
@@ -271,9 +295,10 @@ def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str])
     return {t: (TableShape.from_json(k), Owner.from_json(k)) for t, k in found.items()}
 
 
-def _only_private(owners: Owners) -> str:
+def _only_private(owners: Owners, *, said: bool) -> str:
+    """Return the one private table; any, where it is not said how their units are found."""
     private = [t for t, owner in owners.items() if not owner.public]
-    if len(private) == 1:
+    if len(private) == 1 or not said:
         return private[0]
     raise InvalidParameter(
         "Several tables need the name of the population whose budget they share.", hint='population="customers"'

@@ -11,7 +11,7 @@ from discreet.engine.asked import bounds_asked
 from discreet.engine.payers import Payers
 from discreet.engine.perform import Desk
 from discreet.engine.questions import Questions
-from discreet.errors import InvalidParameter, LedgerError
+from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
 
@@ -202,11 +202,6 @@ class Session:
                 "assuming goes with error.", hint="plan(…, epsilon=0.5).error('n', assuming={'n': 10_000})"
             )
         if error is None:
-            if epsilon is None and asked.prepared(tables).epsilon_or(None) is None:
-                raise InvalidParameter(
-                    "A plan needs epsilon= (what may be spent) or error= (how exact the answer must be).",
-                    hint="epsilon=0.5, or error={'n': 50} for the least ε that gives it",
-                )
             return payers.with_outlook(asked.plan(tables, epsilon))
         wanted = read_wanted(error, confidence_level(confidence), assuming)
         return payers.with_outlook(self._least(asked, epsilon, wanted))
@@ -219,6 +214,9 @@ class Session:
         delta: ForEach = 0,
         noise: str | None = None,
         truncation: Real = 0,
+        error: Mapping[str, Real] | None = None,
+        confidence: Real = Fraction(19, 20),
+        assuming: Mapping[str, Real] | None = None,
         bounds: str | None = None,
         fresh: bool = False,
         dialect: str = "duckdb",
@@ -235,6 +233,10 @@ class Session:
             delta: the δ to be spent; private selection of groups and Gaussian noise need it above 0.
             noise: "laplace" (the default) or "gaussian".
             truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
+            error: in place of epsilon, the largest error of output columns: the query is asked at the least ε that
+                gives it, as `plan` finds it.
+            confidence: of `error`.
+            assuming: public guesses at the answer, for errors that depend on it, as in `plan`.
             bounds: "auto" to have max_groups and max_rows chosen for the least error, and the bounds of values that
                 have none, by a first stage: each of the two costs a tenth of ε. "values" for the bounds of values
                 alone, under the declared caps; it costs nothing where none are missing.
@@ -248,6 +250,15 @@ class Session:
             BackendFailed: the database failed after the charge, which stands.
         """
         asked = self._asked(sql, delta, noise, truncation, bounds, dialect)
+        if error is not None:
+            from discreet.plan.least import read_wanted
+            from discreet.plan.query import confidence_level
+
+            epsilon = self._least(asked, epsilon, read_wanted(error, confidence_level(confidence), assuming)).epsilon
+        elif assuming is not None:
+            raise InvalidParameter(
+                "assuming goes with error.", hint="sql(…, error={'n': '5%'}, assuming={'n': 10_000})"
+            )
         recipe = Questions(lambda tables, part: asked.plan(tables, epsilon, part))
         return self._desk.perform(recipe, fresh=fresh)[""]
 
@@ -322,7 +333,11 @@ class Session:
                 "epsilon and error cannot both be given: each follows from the other.",
                 hint="leave epsilon out to have the least one for this error",
             )
-        found = least(lambda e: asked.at_once(prepared, e).query, wanted, account.budget.per_query)
+        try:
+            found = least(lambda e: asked.at_once(prepared, e).query, wanted, account.budget.per_query)
+        except (MissingBounds, NotPrivate):
+            asked.complete(self._desk.tables, Fraction(1))  # names all that is missing
+            raise
         return alone(found, account.population)
 
     def _asked(

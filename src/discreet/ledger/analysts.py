@@ -70,8 +70,7 @@ def unknown(population: str, analyst: str) -> InvalidParameter:
     """Return the refusal of an analyst whom the owner has not added."""
     return InvalidParameter(
         f"{analyst!r} is no analyst of {population!r}.",
-        hint="its owner adds one with account.cap_analyst(name, Budget(1), by=…, reason=…), "
-        "or `discreet ledger analyst`",
+        hint="its owner adds one with `discreet ledger analyst`, or account.cap_analyst(…)",
     )
 
 
@@ -79,7 +78,7 @@ def unnamed(population: str) -> InvalidParameter:
     """Return the refusal of a charge that names nobody, where every charge has to."""
     return InvalidParameter(
         f"{population!r} has analysts: every question needs the one who asks.",
-        hint='connect(…, analyst="ana"), with a name that its owner has added',
+        hint='add analyst="ana", a name that its owner has added',
     )
 
 

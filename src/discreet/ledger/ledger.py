@@ -381,8 +381,7 @@ def _draft(wanted: Wanted) -> tuple[Wanted, Opened, bytes]:
     analysts = wanted.analysts
     if (budget is None and per_person is None) or any(b is not None and b.epsilon <= 0 for b in (budget, per_person)):
         raise InvalidParameter(
-            f"a new account for {population!r} needs a budget with ε above 0.",
-            hint="give budget=dp.Budget(epsilon=3); on the command line --budget 3",
+            f"a new account for {population!r} needs a budget with ε above 0.", hint="give budget=dp.Budget(epsilon=3)"
         )
     people = None
     if per_person is not None:

@@ -77,7 +77,7 @@ def by_owner(view: View, place: str, population: str, act: A, key: Key | None) -
     if key is None or sign.public_key(key) != held.public_key:
         raise InvalidParameter(
             f"the ledger {place} is locked with a key, and this {'names none' if key is None else 'is another one'}.",
-            hint="key= names the file of its owner's private key; on the command line --key",
+            hint="key= names the file of its owner's private key",
         )
     return _signed(view, population, act, key)
 

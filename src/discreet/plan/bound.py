@@ -70,7 +70,7 @@ def bounding(question: Question) -> BoundedQuery:
     if unit.max_groups is None or unit.max_rows is None:
         raise MissingBounds(
             "How much of the data one unit may add has not been said.",
-            hint=f"dp.PrivacyUnit({unit.column!r}, max_groups=3, max_rows=10) lets it enter 3 groups, 10 rows in each",
+            hint=f"unit=dp.PrivacyUnit({unit.column!r}, max_groups=3, max_rows=10): at most 3 groups, 10 rows in each",
         )
     k = unit.max_groups if groups is None else min(unit.max_groups, groups)
     sums = tuple(m for m in question.measures if not m.is_apart)

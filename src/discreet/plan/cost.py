@@ -16,7 +16,7 @@ from types import MappingProxyType
 from discreet.accounting.calibrate import calibrate
 from discreet.accounting.convert import mu_squared_for
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import InvalidParameter, NotPrivate
+from discreet.errors import InvalidParameter, MissingFact, NotPrivate
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
@@ -287,9 +287,14 @@ def _check_delta(delta: Fraction, kind: Kind, select: bool) -> None:
             "The groups of this question are not declared, so which of them exist is private; to show any takes a δ.",
             hint="pass delta=1e-6 (less than one over the number of people), or declare the keys: "
             'columns={"region": dp.Values("north", "south")}',
+            missing=[MissingFact("groups", "a δ to select groups with", "delta=1e-7")],
         )
     if kind is Kind.GAUSSIAN:
-        raise NotPrivate("Gaussian noise needs a δ above 0.", hint="pass delta=1e-6, or use noise='laplace'")
+        raise NotPrivate(
+            "Gaussian noise needs a δ above 0.",
+            hint="pass delta=1e-6, or use noise='laplace'",
+            missing=[MissingFact("delta", "a δ for Gaussian noise", "delta=1e-7", "noise='laplace'")],
+        )
 
 
 def root_above(x: Fraction) -> Fraction:

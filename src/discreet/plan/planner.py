@@ -102,7 +102,8 @@ def plan_batch(
                 refuse_clause()
             found[name] = _planned(prepared.text, tables, part, rules).query
         except DiscreetError as error:
-            raise type(error)(f"in question {name!r:.60}: {error.message}", hint=error.hint) from None
+            said = f"in question {name!r:.60}: {error.message}"
+            raise type(error)(said, hint=error.hint, missing=error.missing) from None
     terms = PlanTerms(population, version, eps, dlt, kind)
     return _verified(improved(measured_apart(found, terms), terms, RULES))
 

@@ -13,7 +13,7 @@ from typing import Never
 
 from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
-from discreet.errors import MissingBounds, UnsupportedQuery
+from discreet.errors import MissingBounds, MissingFact, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread, counted_spread
 from discreet.query.bind import call
@@ -90,10 +90,10 @@ def _refuse_unbounded(value: Expr, facts: Mapping[str, Fact]) -> Never:
             "Quantiles, MIN, MAX and MODE of a date or time need its bounds: none follow from those of its columns.",
             hint=f"clamp it in the query: greatest(DATE '{first}', least(DATE '{last}', …))",
         )
-    name = next(iter(names))
+    day = "dp.Range(date(2020, 1, 1), date(2026, 1, 1))"
     raise MissingBounds(
         f"Quantiles, MIN, MAX and MODE of a date or time need the bounds of {' and '.join(map(repr, names))}, "
-        "which the data may not be asked for.",
-        hint=f"declare what is publicly known: columns={{{name!r}: dp.Range(date(2020, 1, 1), date(2026, 1, 1))}} "
-        f"(--range {name}={first}:{last})",
+        "which must not be read from the data.",
+        hint=f"declare what is publicly known: columns={{{next(iter(names))!r}: {day}}}",
+        missing=[MissingFact("moments", f"the bounds of {n!r}", f"columns={{{n!r}: {day}}}", column=n) for n in names],
     )

@@ -67,7 +67,7 @@ def _counted(value: Expr, needs: Needs, word: str) -> Spread:
             return counted_moments(value, needs.facts)
         said = error.message.replace("Quantiles, MIN, MAX and MODE", f"{word} and the like").replace("MODE", word)
         hint = error.hint.replace("MODE", word) if word == "APPROX_TOP_K" else error.hint
-        raise type(error)(said, hint=_BINS if value.type is Type.REAL else hint) from None
+        raise type(error)(said, hint=_BINS if value.type is Type.REAL else hint, missing=error.missing) from None
 
 
 _BINS = "give the ends of bins: HISTOGRAM(x, [10, 20, 50])"

@@ -10,7 +10,7 @@ from typing import Any, Never
 
 from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
-from discreet.errors import InvalidParameter, MissingBounds
+from discreet.errors import InvalidParameter, MissingBounds, MissingFact
 from discreet.plan.measures.ranges import chosen_range
 from discreet.query.expr import Expr, cells_of, columns_of
 from discreet.query.functions.function import EVERYTHING
@@ -143,7 +143,11 @@ def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> Never:
         )
     listed = " and ".join(repr(n) for n in names)
     raise MissingBounds(
-        f"SUM, AVG and the like need the bounds of {listed}, which the data may not be asked for.",
-        hint=f"declare what is publicly known: columns={{{names[0]!r}: dp.Range(low, high)}} "
-        f"(--range {names[0]}=low:high); or bounds='values', which chooses them privately",
+        f"SUM, AVG and the like need the bounds of {listed}, which must not be read from the data.",
+        hint=f"declare what is publicly known: columns={{{names[0]!r}: dp.Range(LOW, HIGH)}}; or bounds='values', "
+        "which chooses them privately",
+        missing=[
+            MissingFact("range", f"the bounds of {n!r}", f"columns={{{n!r}: dp.Range(LOW, HIGH)}}", column=n)
+            for n in names
+        ],
     )

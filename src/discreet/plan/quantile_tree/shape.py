@@ -14,7 +14,7 @@ from typing import Any, Never
 
 from discreet.catalog.schema import Fact, Range, Scalar, Values
 from discreet.catalog.types import Type
-from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
+from discreet.errors import InvalidParameter, MissingBounds, MissingFact, UnsupportedQuery
 from discreet.plan.measures.lattice_value import WIDEST, LatticeValue, lattice_value
 from discreet.plan.measures.measure import Measure, Name, Part, Tally
 from discreet.query.bind import call
@@ -216,7 +216,7 @@ def _lattice(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
         said = error.message
         for words in ("SUM and AVG", "SUM or AVG"):
             said = said.replace(words, "quantiles, MIN, MAX and MODE")
-        raise type(error)(said[:1].upper() + said[1:], hint=error.hint) from None
+        raise type(error)(said[:1].upper() + said[1:], hint=error.hint, missing=error.missing) from None
 
 
 _AS_NUMBER = "ask for a number of it, such as date_part('year', x), or CAST it to DOUBLE and declare its bounds"
@@ -283,7 +283,12 @@ def _refuse_unlisted(expr: Expr) -> Never:
             "MODE needs values that can be counted one by one.", hint=f"MODE(CAST(x AS BIGINT)) has them; or {listed}"
         )
     raise MissingBounds(
-        "MODE needs the list of values, which the data may not be asked for.", hint=f"{listed}; or {_BY_GROUP}"
+        "MODE needs the list of values, which must not be read from the data.",
+        hint=f"{listed}; or {_BY_GROUP}",
+        missing=[
+            MissingFact("values", f"the values of {n!r}", f"columns={{{n!r}: dp.Values('A', 'B')}}", column=n)
+            for n in names[:1]
+        ],
     )
 
 

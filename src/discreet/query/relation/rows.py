@@ -19,7 +19,7 @@ from typing import Any
 from sqlglot import exp
 
 from discreet.catalog.schema import Range, TableSchema
-from discreet.errors import MissingBounds, UnsupportedQuery
+from discreet.errors import MissingBounds, MissingFact, UnsupportedQuery
 from discreet.privacy.unit import PrivacyUnit
 from discreet.query.aggregate_nodes import is_aggregate
 from discreet.query.expr import Column, Expr, uncast
@@ -141,7 +141,9 @@ class Draft:
                 f"clamp it in the question: least(high, greatest(low, {named[1]})); "
                 "or bounds='values', which chooses them privately"
             )
-        return MissingBounds(spelled(error.message), hint=hint)
+        facts = [MissingFact(f.kind, spelled(f.what), spelled(f.say), column=spelled(f.column)) for f in error.missing]
+        known = all(self._may_be_declared(f.column) for f in facts)
+        return MissingBounds(spelled(error.message), hint=hint, missing=facts if known else ())
 
     def _may_be_declared(self, name: str) -> bool:
         """Whether it is a connected table's column of which no range is declared yet, and not a value that is made of
@@ -230,7 +232,7 @@ def _unit(tables: Sequence[TableSchema]) -> PrivacyUnit:
     if not groups or not rows:
         raise MissingBounds(
             "How much of the data one unit may add has not been said.",
-            hint=f"dp.PrivacyUnit({named[0].column!r}, max_groups=3, max_rows=10) is 3 groups, 10 rows in each",
+            hint=f"unit=dp.PrivacyUnit({named[0].column!r}, max_groups=3, max_rows=10)",
         )
     return PrivacyUnit(named[0].column, min(groups), min(rows))
 

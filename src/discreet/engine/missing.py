@@ -1,0 +1,141 @@
+"""Public facts that a query lacks, all of them: it is planned with stand-ins for those that are missing."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from discreet.catalog.schema import Fact, Range, TableSchema, Values, domain_values
+from discreet.catalog.types import Type
+from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, MissingFact, NotPrivate
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Budget, decimal
+from discreet.query.expr import columns_of
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+_STAND_IN = Fraction(1, 10**6)
+_MOST = 50
+"""Refusals after which no more facts are looked for."""
+
+Planning = Callable[[Sequence[TableSchema], Real], "Plan"]
+"""A query's plan over these tables at this δ, or at more where the query says so."""
+
+
+EPSILON = MissingFact("epsilon", "ε, the privacy cost of the query", "epsilon=0.5")
+
+
+def with_all_missing(
+    plan: Planning, tables: Sequence[TableSchema], delta: Real, left: Budget, known: Sequence[MissingFact] = ()
+) -> DiscreetError | Plan:
+    """Return the plan, or the refusal that names every fact which it lacks.
+
+    Args:
+        plan: plans the query.
+        tables: what is declared now.
+        delta: the δ that was asked for.
+        left: what remains in the account that pays.
+        known: other facts that are missing, named with those that are found.
+
+    Raises:
+        DiscreetError: another refusal, which no fact would avert.
+    """
+    found: list[MissingFact] = []
+    first: DiscreetError | None = None
+    done: Plan | None = None
+    while done is None and len(found) < _MOST:
+        try:
+            done = plan(tables, delta)
+        except (MissingBounds, NotPrivate) as error:
+            first = first or error
+            if new := [fact for fact in error.missing if fact not in found]:
+                found += new
+                tables = [_with_stand_ins(t, new) for t in tables]
+                delta = _STAND_IN if any(fact.kind in ("groups", "delta") for fact in new) else delta
+                continue
+            if not found:
+                raise
+            found.append(MissingFact("", error.message.rstrip("."), error.hint))
+            break
+    if first is None:
+        assert done is not None
+        return done
+    found = [_named(fact, done, left) if fact.kind == "groups" else fact for fact in found]
+    if len(found) + len(known) > 1:
+        return MissingBounds.of([*found, *known])
+    if found[0].kind != "groups":
+        return first
+    ways = found[0].say if not found[0].instead else f"{found[0].say}; or {found[0].instead}"
+    return NotPrivate(first.message, hint=f"add {ways}", missing=found)
+
+
+def unpriced(plan: Callable[[Fraction], Plan], left: Budget) -> InvalidParameter:
+    """Return the refusal of a query without ε: three prices, and the error that each would buy.
+
+    Raises:
+        DiscreetError: it cannot be answered at any price.
+    """
+    top = min(Fraction(1), left.per_query, left.epsilon if left.epsilon > 0 else Fraction(1))
+    offers, column = [], "COLUMN"
+    for epsilon in (top / 10, top / 2, top):
+        errors, column = _errors(plan(epsilon))
+        offers.append(f"epsilon={decimal(epsilon)}" + (f" gives {errors}" if errors else ""))
+    return InvalidParameter(
+        f"A query needs epsilon=, its privacy cost: {'; '.join(offers)} (95 % confidence).",
+        hint=f"add epsilon={decimal(top / 2)}; or error={{{column!r}: 50}} for the least ε that gives this error",
+        missing=[replace(EPSILON, say=f"epsilon={decimal(top / 2)}")],
+    )
+
+
+def _errors(plan: Plan) -> tuple[str, str]:
+    """Return the margins of error of the first columns that have one before the data, in words; and one of these."""
+    found: dict[str, str] = {}
+    sure = []
+    for name in plan.columns if plan.stages is None else ():
+        for guess, where in ((None, ""), ({"rows": 10_000}, " over 10,000 rows")):
+            try:
+                found[name] = f"{name} ± {plan.error(name, assuming=guess):,.3g}{where}"
+            except InvalidParameter:
+                continue
+            sure += [] if guess else [name]
+            break
+    return " and ".join([*found.values()][:3]), next(iter([*sure, *found]), "COLUMN")
+
+
+def _named(fact: MissingFact, plan: Plan | None, left: Budget) -> MissingFact:
+    """Return what is missing of undeclared groups: their keys by name, or a δ where the account has one."""
+    names: list[str] = []
+    if plan is not None and plan.stages is None:
+        question = plan.query.question
+        shown = {} if question.relation is None else dict(question.relation.shown)
+        undeclared = (n for e in question.keys.exprs for n in columns_of(e))
+        names = [shown.get(n, n) for n in undeclared if domain_values(question.table.facts.get(n)) is None]
+    listed = ", ".join(f"{n!r}: dp.Values('A', 'B')" for n in dict.fromkeys(names))
+    keys = f"columns={{{listed}}}" if listed else ""
+    or_delta = ", or a δ" if left.delta > 0 else ""
+    what = f"the groups of {' and '.join(map(repr, dict.fromkeys(names)))}{or_delta}" if names else fact.what
+    spend = f"delta={decimal(min(Fraction(1, 10**7), left.delta))}"
+    if left.delta > 0 or not keys:
+        return replace(fact, what=what, say=spend, instead=keys)
+    return replace(fact, what=what, say=keys)
+
+
+def _with_stand_ins(table: TableSchema, missing: Sequence[MissingFact]) -> TableSchema:
+    more = {
+        fact.column: _stand_in(fact.kind, table.columns[fact.column])
+        for fact in missing
+        if fact.column in table.columns
+    }
+    return replace(table, facts={**table.facts, **more}) if more else table
+
+
+def _stand_in(kind: str, stored: Type | None) -> Fact:
+    if kind == "moments":
+        return Range(dt.date(2020, 1, 1), dt.date(2020, 1, 31))
+    if kind == "range":
+        return Range(0, 1, integer=stored is Type.INT)
+    return Values(0, 1) if stored is Type.INT else Values("A", "B")
