@@ -9,7 +9,7 @@ import pytest
 
 from discreet.engine import cells
 from discreet.engine.cells import Cells, ColumnUse, GroupsUse, Key, Leaves, Run, exact_all
-from discreet.engine.uses import PrivateReads
+from discreet.engine.meter import PrivateReads
 from discreet.plan.query import Query
 
 

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from discreet.engine.cells import measured, uses_of
-from discreet.engine.meter import Meter, follow
+from discreet.engine.meter import Meter, PlannedUse, PrivateReads, Reserved, follow
 from discreet.engine.recipe import Draw, Running
-from discreet.engine.uses import PlannedUse, PrivateReads, Reserved
 from discreet.errors import BackendFailed, InternalError, redacted
 from discreet.noise.entropy import Entropy, SystemEntropy
 from tests.engine.reachable import reachable

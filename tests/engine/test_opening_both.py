@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import discreet as dp
+from discreet.engine.paid import note_of
 from discreet.errors import InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.export import verify_export
@@ -92,11 +93,11 @@ def test_the_first_charge_opens_pins_and_charges_both_or_neither(
         with monkeypatch.context() as broken:
             broken.setattr(Account, "pinning", failing)
             with pytest.raises(KeyboardInterrupt) if at else nullcontext():
-                desk.payers.charge(plan, desk._note(plan))
+                desk.payers.charge(plan, note_of(plan, None))
         if at:
             assert not place.exists()
             assert left(session) == BUDGET
-            desk.payers.charge(plan, desk._note(plan))
+            desk.payers.charge(plan, note_of(plan, None))
     with Ledger.open(place) as book:
         accounts = [a for name in UNITS if (a := book.account(name)) is not None]
         assert [len(a.pins()) for a in accounts] == [2, 2]

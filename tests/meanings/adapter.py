@@ -19,6 +19,7 @@ import discreet as dp
 from discreet.engine.cells import exact_all
 from discreet.engine.flows import exact_flows
 from discreet.engine.meter import Meter, follow
+from discreet.engine.planned_uses import planned_uses
 from discreet.engine.questions import Questions, _part
 from discreet.engine.release import Release
 from discreet.errors import DiscreetError
@@ -168,7 +169,7 @@ def first_stage(s: Any, p: Any) -> list[Facts]:
 
 def draw(s: Any, p: Any, rng: Any) -> Facts:
     """Return a noisy state: each query's noisy integers by its name, and what a first stage chose."""
-    meter = Meter(s._desk._uses(p), lambda text, keyed: _run(s, text, keyed), rng)
+    meter = Meter(planned_uses(p, None, s._desk._people), lambda text, keyed: _run(s, text, keyed), rng)
     found = follow(Questions(lambda tables, part: p).run(p), meter)
     states = {name: _state(_part(found.tables, output.place)) for name, output in p.outputs.items()}
     if found.choice is None:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.backends.connection import redacting_errors
+from discreet.engine.meter import PlannedUse, PrivateReads
 from discreet.engine.recipe import Draw, Running, drawn
-from discreet.engine.uses import PlannedUse, PrivateReads
 from discreet.plan.flows.flow import largest_flows
 from discreet.post.noisy_table import NoisyTable
 

@@ -1,4 +1,4 @@
-"""What a release needs to prove itself: its account, what was asked, and how it is stored."""
+"""Payment for a release: the note beside its charge, and the certificate that is made of it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,23 @@ from discreet.verify.flows import FlowClaim
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
+    from discreet.plan.plan import Plan
+
+
+def note_of(plan: Plan, version: str | None) -> dict[str, Any]:
+    """Return the public facts beside a charge; they commit to all that will run, before the data is read."""
+    says: dict[str, Any] = {"version": version, **seal.noted(plan.claim)}
+    if plan.recipe:
+        read = {part.rows.bounded.table.name for part in plan.parts}
+        read |= {q.question.table.name for q in plan.measurements}
+        stays = {} if plan.draws is None else {"open": True}
+        return {"sql": plan.recipe, "tables": sorted(read), **stays, **says}
+    if [*plan.outputs] == [""]:
+        question = plan.query.question
+        return {"sql": question.text, "table": question.table.name, **says}
+    texts = {name: output.query.question.text for name, output in plan.outputs.items()}
+    tables = sorted({q.question.table.name for q in plan.measurements})
+    return {"batch": texts, "tables": tables, **says}
 
 
 def seals_of(evidence: Evidence, own: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.engine.uses import PlannedUse, PrivateReads
+from discreet.engine.meter import PlannedUse, PrivateReads
 from discreet.errors import BackendFailed, InternalError
 from discreet.verify.claim import PartKind
 
