@@ -210,7 +210,7 @@ def test_nothing_learned_is_impossible_and_no_difference_is_not() -> None:
 
 def test_the_largest_value_and_a_gradient() -> None:
     for size in (1, 3, 5):
-        assert sensitivity(max, universe=range(5), size=size) == 4
+        assert sensitivity(max, relation="replace", universe=range(5), size=size) == 4
     records = [(u, v) for u in (-1, 0, 1) for v in (-3, 0, 3)]
 
     def gradient(rows: tuple[tuple[int, int], ...], most: int) -> int:
@@ -220,12 +220,12 @@ def test_the_largest_value_and_a_gradient() -> None:
         found = sensitivity(lambda rows, c=most: gradient(rows, c), universe=records, size=2, relation=relation)
         assert found <= factor * most
         assert found == factor or most == 2  # reached where both ends are clipped
-    assert sensitivity(lambda rows: gradient(rows, 10**6), universe=records, size=2) == 6
+    assert sensitivity(lambda rows: gradient(rows, 10**6), relation="replace", universe=records, size=2) == 6
 
 
 def test_noise_for_the_local_sensitivity_is_not_private_and_for_the_smooth_one_the_scale_is() -> None:
     world = databases([0, 10], 5, relation="replace")
-    local = {x: int(local_sensitivity(median, x, universe=[0, 10])) for x in world}
+    local = {x: int(local_sensitivity(median, x, relation="replace", universe=[0, 10])) for x in world}
     assert sorted(local.values()) == [0, 0, 0, 0, 10, 10]
 
     def law(x: Database) -> dict[object, object]:
@@ -238,7 +238,7 @@ def test_noise_for_the_local_sensitivity_is_not_private_and_for_the_smooth_one_t
     assert M.ratio() is None
     # closed form: outputs other than 0 under (0,0,0,10,10), whose neighbour says 0 for sure
     assert float(M.failure) == pytest.approx(math.exp(-0.1) / (1 + math.exp(-0.1)), rel=1e-9)
-    smooth = {x: smooth_sensitivity(median, x, 1, universe=[0, 10]) for x in world}
+    smooth = {x: smooth_sensitivity(median, x, 1, relation="replace", universe=[0, 10]) for x in world}
     for x, y in neighbours([0, 10], 5, relation="replace"):
         assert math.exp(-1) * (1 - 1e-12) <= smooth[x] / smooth[y] <= math.exp(1) * (1 + 1e-12)
 

@@ -52,7 +52,7 @@ def test_what_has_no_hash_is_no_input_and_no_output(value: Any) -> None:
 @pytest.mark.parametrize("norm", [np.array([1.0, 2.0]), [1], None, "1", True, 3], ids=repr)
 def test_a_norm_is_1_2_or_infinite(norm: Any) -> None:
     with pytest.raises(InvalidParameter, match=r"norm must be 1, 2 or math\.inf"):
-        finite.sensitivity(sum, universe=range(3), size=2, norm=norm)
+        finite.sensitivity(sum, relation="replace", universe=range(3), size=2, norm=norm)
 
 
 def test_a_range_that_would_fill_the_memory_is_refused_with_the_number() -> None:

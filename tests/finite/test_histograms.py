@@ -106,3 +106,14 @@ def test_what_is_too_large_is_refused_with_its_number() -> None:
 def test_bad_worlds_are_refused(call: object, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         call()  # type: ignore[operator]
+
+
+def test_a_database_is_made_of_counts_by_kind() -> None:
+    assert Database.of({"flu": 2, "cold": 0}).counts == (2, 0)
+    assert Database.of({4: 2}, universe=range(5)).counts == (0, 0, 0, 0, 2)
+    with pytest.raises(InvalidParameter, match="no element"):
+        Database.of({7: 1}, universe=range(5))
+    with pytest.raises(InvalidParameter, match="universe"):
+        Database.of([1, 2])
+    with pytest.raises(InvalidParameter, match="count"):
+        Database.of({"flu": -1})

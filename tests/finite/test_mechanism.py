@@ -17,6 +17,7 @@ import discreet as dp
 from discreet.audit import finite as audited
 from discreet.errors import InvalidParameter
 from discreet.finite import Database, Mechanism, databases, sensitivity
+from discreet.testing import ReplayEntropy
 
 F = Fraction
 BROAD = Mechanism([[1] + [0] * 99] * 300, neighbours=[])
@@ -332,3 +333,13 @@ def test_beyond_its_epsilon_the_worst_event_is_empty_and_tells_nothing() -> None
     event = Mechanism(FRONT).worst(5)
     assert event is not None and not event.outputs
     assert event.under_x == 0 and event.epsilon == 0.0
+
+
+def test_samples_have_the_probabilities_of_their_row() -> None:
+    """Every draw of three bits: each output comes exactly as often as its row says."""
+    M = Mechanism({"a": ["1/8", "3/8", "1/2"], "b": [0, 0, 1]})
+    drawn = [M.sample("a", rng=ReplayEntropy(bytes([byte]))) for byte in range(256)]
+    assert [drawn.count(o) for o in M.outputs] == [32, 96, 128]
+    assert M.sample("b") == 2
+    with pytest.raises(InvalidParameter, match="no input"):
+        M.sample("c")

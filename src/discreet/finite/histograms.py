@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
@@ -46,15 +46,26 @@ class Database:
         object.__setattr__(self, "counts", many)
 
     @classmethod
-    def of(cls, records: Iterable[object], *, universe: Iterable[object]) -> Database:
-        """Return the database of these records.
+    def of(cls, records: Iterable[object] | Mapping[Any, int], *, universe: Iterable[object] | None = None) -> Database:
+        """Return the database of these records, or of these counts by kind, whose kinds are the universe unless given.
 
         >>> Database.of([4, 0, 4], universe=range(5)).counts
         (1, 0, 0, 0, 2)
+        >>> Database.of({"flu": 2, "cold": 1}).records
+        ('flu', 'flu', 'cold')
 
         Raises:
-            InvalidParameter: a record that is no element of the universe.
+            InvalidParameter: a record that is no element of the universe, or records without a universe.
         """
+        if isinstance(records, Mapping):
+            kinds = kinds_of(records if universe is None else universe)
+            for kind in records:
+                _place(kinds, kind)
+            return cls(kinds, [records.get(kind, 0) for kind in kinds])
+        if universe is None:
+            raise InvalidParameter(
+                "records need a universe.", hint="universe=range(5); or counts: {'flu': 2, 'cold': 1}"
+            )
         kinds = kinds_of(universe)
         counts = [0] * len(kinds)
         for record in _several("records", records):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from discreet.finite.composing import adaptive, beside, cost, law_of, mixed, pri
 from discreet.finite.graphs import Neighbours, pairs_of, product, records_of, refuse_slow
 from discreet.finite.measured import ComparedTable, OutputEvent, Pairs, in_words, likelier, log_above, within
 from discreet.finite.rows import ProbabilityTable, graph, of_integers, read, refuse_no_function, several
+from discreet.noise.entropy import Entropy, SystemEntropy
+from discreet.noise.uniform import below
 from discreet.privacy.exact import Real, above, count, exact
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation
@@ -98,6 +100,17 @@ class Mechanism(ComparedTable):
             event if callable(event) else several("event", event, hint="outputs, or a function of one").__contains__
         )
         return sum((p for o, p in self.law(x).items() if inside(o)), Fraction(0))
+
+    def sample(self, x: object, *, rng: Entropy | None = None) -> Hashable:
+        """Return one output on x, drawn with its exact probability.
+
+        Args:
+            x: the input.
+            rng: where randomness comes from, for tests; the operating system's by default.
+        """
+        place = below(self.table.whole, SystemEntropy() if rng is None else rng)
+        ends = accumulate(self.table.rows[self._at(x)])
+        return next(o for o, end in zip(self.outputs, ends, strict=True) if place < end)
 
     def worst(self, epsilon: Real | None = None) -> OutputEvent | None:
         """Return the neighbours and the event that tell the most; None where nothing has a neighbour.

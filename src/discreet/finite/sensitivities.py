@@ -36,12 +36,7 @@ _LONG = 4096  # bits; far longer integers are refused as text by Python itself
 
 
 def sensitivity(
-    f: Callable[..., Any],
-    *,
-    universe: Iterable[object],
-    size: int,
-    relation: str | Relation = Relation.REPLACE,
-    norm: float = 1,
+    f: Callable[..., Any], *, universe: Iterable[object], size: int, relation: str | Relation, norm: float = 1
 ) -> Attained:
     """Return the global sensitivity of f: the largest ‖f(x) − f(y)‖ over all neighbours x and y, which are tried one by
     one.
@@ -62,9 +57,9 @@ def sensitivity(
     References:
         Dwork, Roth 2014, Definitions 3.1 and 3.8, https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf
 
-    >>> sensitivity(sum, universe=range(5), size=4)
+    >>> sensitivity(sum, universe=range(5), size=4, relation="replace")
     <4, between (0, 0, 0, 0) and (0, 0, 0, 4)>
-    >>> sensitivity(len, universe="ab", size=3) == 0
+    >>> sensitivity(len, universe="ab", size=3, relation="replace") == 0
     True
 
     Raises:
@@ -87,7 +82,7 @@ def local_sensitivity(
     *,
     universe: Iterable[object],
     size: int | None = None,
-    relation: str | Relation = Relation.REPLACE,
+    relation: str | Relation,
     norm: float = 1,
 ) -> Attained:
     """Return the local sensitivity of f at x: the largest ‖f(x) − f(y)‖ over the neighbours y of x.
@@ -105,9 +100,9 @@ def local_sensitivity(
     References: Nissim, Raskhodnikova, Smith 2007, Definition 1.3, https://doi.org/10.1145/1250790.1250803
 
     >>> from statistics import median
-    >>> local_sensitivity(median, [0, 0, 0, 100, 100], universe=[0, 100])
+    >>> local_sensitivity(median, [0, 0, 0, 100, 100], universe=[0, 100], relation="replace")
     <100, between (0, 0, 0, 100, 100) and (0, 0, 100, 100, 100)>
-    >>> local_sensitivity(median, [0, 0, 0, 0, 100], universe=[0, 100])
+    >>> local_sensitivity(median, [0, 0, 0, 0, 100], universe=[0, 100], relation="replace")
     <0, between (0, 0, 0, 0, 100) and (0, 0, 0, 100, 100)>
     """
     kinds, _, kind, norm = _read(universe, 0 if size is None else size, relation, norm)
@@ -124,7 +119,7 @@ def smooth_sensitivity(
     *,
     universe: Iterable[object],
     size: int | None = None,
-    relation: str | Relation = Relation.REPLACE,
+    relation: str | Relation,
     norm: float = 1,
 ) -> Attained:
     """Return the β-smooth sensitivity of f at x: the largest e^(−βd(x, y)) · LS(y) over all databases y.
@@ -148,7 +143,7 @@ def smooth_sensitivity(
     References: Nissim, Raskhodnikova, Smith 2007, Definition 2.2, https://doi.org/10.1145/1250790.1250803
 
     >>> from statistics import median
-    >>> smooth_sensitivity(median, [0, 0, 0, 0, 100], "0.5", universe=[0, 100])
+    >>> smooth_sensitivity(median, [0, 0, 0, 0, 100], "0.5", universe=[0, 100], relation="replace")
     <60.6531, between (0, 0, 0, 100, 100) and (0, 0, 100, 100, 100)>
     """
     b = positive("beta", beta)
