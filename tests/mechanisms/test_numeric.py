@@ -6,14 +6,18 @@ import math
 import sys
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Numeric
+from discreet.mechanisms.noisy_value import NoisyValue
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.event import DiscreteLaplaceEvent
 from discreet.testing import ReplayEntropy
@@ -35,8 +39,15 @@ REFUSED = [
     np.longdouble(1),
     Decimal("1.5"),
     Fraction(1, 2),
-    [1, 2],
+    [1, None],
+    [True, 1],
+    [[1, 2], [3, 4]],
+    [2**53 + 1, 1.5],
     (1.5, 2.5),
+    pd.Series([1, None]),
+    pd.Series([1, None], dtype="Int64"),
+    pd.Series([True, False]),
+    pl.Series([1, None]),
     {1},
     np.array([True, False]),
     np.array(["a"]),
@@ -273,3 +284,21 @@ def test_the_argument_is_not_changed() -> None:
     value = np.arange(1000)
     Laplace(epsilon=1).release(value, rng=SystemEntropy())
     assert value.tolist() == list(range(1000))
+
+
+@pytest.mark.parametrize("made", [list, tuple, np.array, pd.Series, pl.Series])
+def test_lists_and_columns_are_arrays_of_their_numbers(made: Any) -> None:
+    whole = Laplace(epsilon=10_000).release(made([3, 2, 1]))
+    assert whole.dtype == np.int64 and whole.tolist() == [3, 2, 1]
+    real = Laplace(epsilon=10_000, dimension=3).release(made([0.5, 2.25, 3.0]))
+    assert real.dtype == np.float64 and np.allclose(real, [0.5, 2.25, 3], atol=0.01)
+
+
+def test_an_answer_has_its_interval_and_its_cost() -> None:
+    m = Laplace(epsilon=0.5)
+    found = m.answer(42, confidence=0.9)
+    assert found.interval == (found.value - m.error(0.9), found.value + m.error(0.9)) and found.cost.epsilon() == 0.5
+    assert str(NoisyValue(42, (36, 48), Fraction(19, 20), m.loss)) == "42 ± 6 (95 %, ε = 0.5 (pure))"
+    several = m.answer([1, 2])
+    assert several.interval is not None
+    assert list(several.interval[1] - several.interval[0]) == [2 * m.error()] * 2

@@ -320,7 +320,7 @@ def test_one_sided_noise_errs_less_than_the_textbooks() -> None:
 
 BAD_VALUES = [
     3,
-    [37, 2],
+    [37, None],
     "37",
     None,
     np.array([[1, 2]]),

@@ -26,9 +26,12 @@ if TYPE_CHECKING:
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
+    from discreet.mechanisms.abstract import Mechanism
+    from discreet.mechanisms.noisy_value import NoisyValue
     from discreet.plan.least import WantedErrors
     from discreet.plan.plan import Plan
-    from discreet.privacy.unit import PrivacyUnit
+    from discreet.privacy.guarantee import Approximate
+    from discreet.privacy.unit import PrivacyUnit, Relation
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -138,6 +141,51 @@ class Session:
         """
         _refuse_untrusted(recipe, trusted_code)
         return self._desk.perform(recipe, fresh=fresh, ours=False)
+
+    def charge(
+        self, mechanism: Mechanism, *, relation: str | Relation | None = None, delta: Real | None = None
+    ) -> Approximate:
+        """Charge the account for one release of a mechanism that the data's owner uses by hand; return what it cost.
+
+        Guarantee:
+            That of the mechanism, which is counted in the account as any other. Its sensitivity is the caller's word:
+            it must hold for the account's units and neighbours. The ledger's entry says that it was declared by the
+            caller, not derived.
+
+        Args:
+            mechanism: what is used once, after this.
+            relation: the relation for which its sensitivity holds, to be compared with the account's.
+            delta: the δ at which it is charged, where the mechanism has none of its own.
+
+        Raises:
+            InvalidParameter: another relation than the account's, or an account with a budget for each person.
+            BudgetExceeded: the account cannot pay.
+            LedgerError: the ledger cannot be used.
+        """
+        from discreet.engine.declared import charge_mechanism
+
+        return charge_mechanism(self._account, mechanism, relation, delta, self._desk.version).guarantee
+
+    def release(
+        self, mechanism: Mechanism, *data: Any, relation: str | Relation | None = None, delta: Real | None = None
+    ) -> NoisyValue:
+        """Charge a mechanism as `charge` does, and then release it once: `session.release(laplace, 42)`.
+
+        Args:
+            mechanism: what is used once.
+            *data: what its `release` takes: a number or an array; of a selection the candidates and their utilities.
+            relation: as in `charge`.
+            delta: as in `charge`.
+
+        Raises:
+            InvalidParameter: as `charge`; or data that the mechanism refuses, after the charge, which stands.
+            BudgetExceeded, LedgerError: as `charge`.
+        """
+        from discreet.engine.declared import check_releases, released
+
+        check_releases(mechanism)
+        self.charge(mechanism, relation=relation, delta=delta)
+        return released(mechanism, data)
 
     def open(self, recipe: Recipe[S, R], *, trusted_code: bool = False) -> OpenRun[S, R]:
         """Open a recipe whose run waits for inputs: charged whole now, and never answered from the ledger.

@@ -36,14 +36,22 @@ from discreet.privacy.exact import Real, exact
 
 
 def mechanism(
-    *,
     noise: str | None = None,
+    *,
     sensitivity: Real | None = None,
     epsilon: Real | None = None,
     delta: Real | None = None,
     dimension: int | None = None,
 ) -> Numeric:
     """Return the mechanism that adds `noise` for a value of this sensitivity at this ε (and δ).
+
+    Args:
+        noise: "laplace", "geometric", "gaussian" or "discrete-gaussian", in any letter case; also "normal", and
+            "discrete-laplace" for "geometric".
+        sensitivity: by how much the value may change between neighbours.
+        epsilon: the guarantee.
+        delta: the guarantee, with Gaussian noise.
+        dimension: how many numbers an array of floats holds.
 
     Guarantee:
         That of the class it returns: (ε, 0)-DP for "laplace" and "geometric" (sensitivity in ℓ1), (ε, δ)-DP
@@ -54,15 +62,16 @@ def mechanism(
         Dwork, Roth, *The Algorithmic Foundations of Differential Privacy*, Theorems 3.6 and A.1,
         https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf
 
-    >>> mechanism(noise="laplace", sensitivity=1, epsilon=0.5)
+    >>> mechanism("laplace", sensitivity=1, epsilon=0.5)
     Laplace(epsilon=0.5, sensitivity=1)
 
     Raises:
         InvalidParameter: an argument is missing, unknown or impossible.
     """
-    if noise is None or (noise not in _PURE and noise not in _APPROXIMATE):
+    asked, noise = noise, _name(noise)
+    if noise not in _PURE and noise not in _APPROXIMATE:
         names = ", ".join(repr(n) for n in (*_PURE, *_APPROXIMATE))
-        raise InvalidParameter(f"noise must be one of {names}, not {noise!r}.", hint=_EXAMPLE)
+        raise InvalidParameter(f"noise must be one of {names}, not {asked!r}.", hint=_EXAMPLE)
     if sensitivity is None or epsilon is None:
         missing = "sensitivity" if sensitivity is None else "epsilon"
         raise InvalidParameter(f"mechanism needs {missing}.", hint=_EXAMPLE)
@@ -78,7 +87,25 @@ def mechanism(
     return _APPROXIMATE[noise](epsilon=epsilon, delta=delta, sensitivity=sensitivity, dimension=dimension)
 
 
-_EXAMPLE = "mechanism(noise='laplace', sensitivity=1, epsilon=0.5)"
+def _name(noise: object) -> str:
+    """Return a kind of noise as it is called here."""
+    if not isinstance(noise, str):
+        return ""
+    spelled = "-".join(noise.lower().replace("_", " ").replace("-", " ").split())
+    return _ALIASES.get(spelled, spelled)
+
+
+_EXAMPLE = "mechanism('laplace', sensitivity=1, epsilon=0.5)"
+_ALIASES = MappingProxyType(
+    {
+        "lap": "laplace",
+        "discrete-laplace": "geometric",
+        "two-sided-geometric": "geometric",
+        "gauss": "gaussian",
+        "normal": "gaussian",
+        "discrete-normal": "discrete-gaussian",
+    }
+)
 _PURE: MappingProxyType[str, Callable[..., Numeric]] = MappingProxyType({"laplace": Laplace, "geometric": Geometric})
 _APPROXIMATE: MappingProxyType[str, Callable[..., Numeric]] = MappingProxyType(
     {"gaussian": Gaussian, "discrete-gaussian": DiscreteGaussian}

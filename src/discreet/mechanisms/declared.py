@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.values import plain
 from discreet.noise.lattice import Grid
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import decimal
@@ -96,6 +97,7 @@ def numbers(values: object) -> NDArray[np.float64]:
     Raises:
         InvalidParameter: truth values, texts, masked arrays, another shape. What decides is the type, which is public.
     """
+    values = plain(values)
     if isinstance(values, np.ndarray):
         if type(values) is not np.ndarray:
             raise InvalidParameter(
@@ -111,8 +113,7 @@ def numbers(values: object) -> NDArray[np.float64]:
             return values.astype(np.float64)
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise InvalidParameter(
-            f"values must be a list or an array of numbers, not {type(values).__name__}.",
-            hint="series.to_numpy() of a column",
+            f"values must be a list or an array of numbers, not {type(values).__name__}.", hint="[1, 2, 3]"
         )
     if not all(isinstance(v, _NUMBERS) and not isinstance(v, bool | np.bool_) for v in values):
         raise InvalidParameter("values must be integers, floats or fractions.")

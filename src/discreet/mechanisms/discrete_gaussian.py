@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.abstract import numbered
+from discreet.mechanisms.abstract import numbered, one_changed
 from discreet.mechanisms.additive import Additive, DiscreteGaussianNoise
 from discreet.mechanisms.gaussian import root_above
 from discreet.mechanisms.numeric import Lattice, Numeric
@@ -119,6 +119,7 @@ class DiscreteGaussian(Numeric):
             "Ratio. With v = f(x) − f(y), the log of the ratio at o = f(x) + k is (2⟨k, v⟩ + ‖v‖²)/2σ².",
             self._tail_line(),
             self._conclusion(),
+            one_changed(f"four times ρ, {4 * float(self._rho):.6g}-zCDP"),
             f"Error. Within ±{self.error():.6g} with confidence 95%.",
         )
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
+from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import numbered
 from discreet.mechanisms.selection import Selection
 from discreet.noise import selection
@@ -11,7 +15,11 @@ from discreet.noise.entropy import Entropy
 from discreet.noise.gaps import Utilities
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
+from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal
+
+if TYPE_CHECKING:
+    from discreet.finite.mechanism import Mechanism as FiniteMechanism
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -40,6 +48,36 @@ class Exponential(Selection):
     def _index(self, utilities: Utilities, rng: Entropy) -> int:
         return selection.exponential(utilities, self.rate, rng)
 
+    def matrix(self, universe: Iterable[Sequence[Real]]) -> FiniteMechanism:
+        """Return the mechanism on these lists of utilities as a stochastic matrix, for exact calculations with
+        `dp.finite`; its outputs are the places of candidates.
+
+        Neighbours are lists in which no utility differs by more than the sensitivity; with `monotonic=True` all that
+        differ do so in one direction.
+
+        Raises:
+            InvalidParameter: lists of different lengths, or more than can be compared.
+        """
+        from discreet.finite.laws import exponential
+
+        known = [tuple(row) for row in universe]
+        if len({len(row) for row in known}) != 1:
+            raise InvalidParameter("universe must be lists of utilities of one length.", hint="[(0, 0), (0, 1)]")
+
+        def near(x: Sequence[Any], y: Sequence[Any]) -> bool:
+            apart = [Fraction(a) - Fraction(b) for a, b in zip(x, y, strict=True)]
+            directed = not self.monotonic or min(apart) >= 0 or max(apart) <= 0
+            return x != y and directed and max(map(abs, apart)) <= self.sensitivity
+
+        return exponential(
+            lambda x, i: x[i],
+            inputs=known,
+            outputs=range(len(known[0])),
+            epsilon=self.epsilon,
+            sensitivity=self.spread / 2,
+            neighbours=near,
+        )
+
     def explain(self) -> str:
         e, r = decimal(self.epsilon), decimal(self.rate)
         law = f"Law. P(M(x) = i) = exp(r·uᵢ(x)) / Σⱼ exp(r·uⱼ(x)) with r = ε/{self._apart} = {r}."
@@ -52,6 +90,7 @@ class Exponential(Selection):
                 "inverse and 1.",
                 "Denominator. Each of its terms moves by such a factor, in the same direction, and so does it.",
                 f"Conclusion. P(M(x) = i) / P(M(y) = i) ≤ exp(r·Δ) = exp({e}): M is {e}-DP.",
+                self._changed(),
             )
         half = decimal(self.epsilon / 2)
         return numbered(
@@ -61,4 +100,5 @@ class Exponential(Selection):
             f"Numerator. exp(r·uᵢ(x)) / exp(r·uᵢ(y)) ≤ exp(r·Δ) = exp({half}).",
             f"Denominator. Each of its terms moves by at most the same factor: again exp({half}).",
             f"Conclusion. P(M(x) = i) / P(M(y) = i) ≤ exp(2·r·Δ) = exp({e}): M is {e}-DP.",
+            self._changed(),
         )

@@ -18,6 +18,7 @@ from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.flanks import EDGES, between, doubling, edges_about, rank_error
 from discreet.mechanisms.parameters import read_confidence, read_size, read_whole
+from discreet.mechanisms.values import plain
 from discreet.noise import selection
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below
@@ -168,13 +169,13 @@ class ExponentialQuantile(Mechanism):
         Raises:
             InvalidParameter: no cells, or a weight that is not such a number. The message does not quote it.
         """
-        level = read_confidence(confidence)
+        level, counts = read_confidence(confidence), plain(counts)
         if isinstance(counts, np.ndarray) and (counts.ndim != 1 or counts.dtype.kind not in "iu"):
             raise InvalidParameter("counts must be whole numbers in one dimension.")
         given: object = counts  # what came need not be what was annotated
         if type(given) is not np.ndarray and not isinstance(given, Sequence):
             raise InvalidParameter(
-                f"counts must be a list or a plain array, not {type(given).__name__}.", hint="counts.to_numpy()"
+                f"counts must be a list or a plain array, not {type(given).__name__}.", hint="[3, 0, 4]"
             )
         weights = counts.tolist() if isinstance(counts, np.ndarray) else list(counts)
         if not all(isinstance(w, int | np.integer) and not isinstance(w, bool) and w >= 0 for w in weights):

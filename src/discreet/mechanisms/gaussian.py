@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.abstract import numbered
+from discreet.mechanisms.abstract import numbered, one_changed
 from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_choice, read_dimension, read_guarantee, read_size
@@ -114,6 +114,7 @@ class Gaussian(Numeric):
             "Triangle inequality. ‖v‖ ≤ Δ, and a shorter v is easier to hide: at worst the log is "
             f"N(μ²/2, μ²) with μ = Δ/σ = {mu:.6g}.",
             *self._tail_lines(mu),
+            one_changed(f"twice μ, {2 * mu:.6g}-GDP"),
             f"Floats. Rounded to multiples of 2^{fine.grid.exponent}, neighbours differ by at most "
             f"√{fine.steps} steps; σ is enlarged to keep μ.",
             f"Error. Within ±{self.error():.6g} with confidence 95%.",

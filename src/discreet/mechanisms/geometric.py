@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from discreet.mechanisms.abstract import numbered
+from discreet.mechanisms.abstract import numbered, one_changed
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.numeric import Numeric
 from discreet.mechanisms.parameters import read_dimension, read_size, read_whole
@@ -72,6 +72,7 @@ class Geometric(Numeric):
             "Ratio. P(M(x) = o) / P(M(y) = o) = α^(|o − f(x)| − |o − f(y)|).",
             f"Triangle inequality. The exponent is at least −|f(x) − f(y)| ≥ −{d}.",
             f"Conclusion. The ratio is at most α^−{d} = exp({e}) for every o: M is {e}-DP.",
+            one_changed(self.epsilon),
             f"Error. Within ±{self.error():.6g} with confidence 95%.",
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.abstract import numbered
+from discreet.mechanisms.abstract import numbered, one_changed
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_dimension, read_size
@@ -89,6 +89,7 @@ class Laplace(Numeric):
             "Ratio. P(M(x) = o) / P(M(y) = o) = exp((|o − f(y)| − |o − f(x)|)/b).",
             f"Triangle inequality. |o − f(y)| − |o − f(x)| ≤ |f(x) − f(y)| ≤ {d}.",
             f"Conclusion. The ratio is at most exp(Δ/b) = exp({d}/{b}) = exp({e}) for every o: M is {e}-DP.",
+            one_changed(self.epsilon),
             f"Floats. Rounded to multiples of 2^{fine.grid.exponent}, neighbours differ by at most {fine.steps} "
             f"steps; noise of scale {decimal(fine.steps / self.epsilon)} steps gives exp({e}) again.",
             f"Error. Within ±{self.error():.6g} with confidence 95%.",

@@ -126,6 +126,7 @@ class NoisyMax(Selection):
             f"under x is given by Zᵢ + {apart} = Zᵢ + {far} under y.",
             f"Ratio. {tail.format(apart)} ≤ exp({apart}/b) = exp({e}).",
             f"Conclusion. Averaged over the others, P(M(x) = i) / P(M(y) = i) ≤ exp({e}): M is {e}-DP.",
+            self._changed(),
         )
 
     def __repr__(self) -> str:

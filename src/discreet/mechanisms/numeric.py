@@ -5,20 +5,26 @@ from __future__ import annotations
 import math
 import sys
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism
-from discreet.mechanisms.additive import Additive, Integers
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Integers
+from discreet.mechanisms.noisy_value import NoisyValue
+from discreet.mechanisms.parameters import read_confidence
 from discreet.mechanisms.values import NumberArray, read, single, total
 from discreet.noise.entropy import Entropy, SystemEntropy, process
 from discreet.noise.lattice import Grid
 from discreet.privacy.exact import Real, above
+
+if TYPE_CHECKING:
+    from discreet.finite.mechanism import Mechanism as FiniteMechanism
 
 _CHUNK = 1 << 14  # numbers that stay in the cache while they are worked on
 
@@ -106,6 +112,34 @@ class Numeric(Mechanism):
             if _is_fixed(type(self)):  # others' parameters may change: their noise is drawn on demand
                 object.__setattr__(self, name, reserve)
             return reserve
+
+    def answer(self, value: object, *, confidence: Real = 0.95, rng: Entropy | None = None) -> NoisyValue:
+        """Return a release with its interval and its cost; raises as `release`."""
+        noisy, width = self.release(value, rng=rng), self.error(confidence)
+        return NoisyValue(noisy, (noisy - width, noisy + width), read_confidence(confidence), self.loss)
+
+    def matrix(self, universe: Iterable[int]) -> FiniteMechanism:
+        """Return the mechanism on these integers as a stochastic matrix, for exact calculations with `dp.finite`.
+
+        What leaves the range of the universe is put on its ends, which is post-processing. Neighbours are integers that
+        differ by at most the sensitivity.
+
+        Raises:
+            InvalidParameter: the law is not geometric, or the universe has fewer than two integers, or too many.
+        """
+        from discreet.finite.laws import geometric
+        from discreet.finite.rows import several
+
+        law, known = self.noise, several("universe", universe, hint="range(11)")
+        if not isinstance(law, DiscreteLaplaceNoise):
+            return super().matrix(known)
+        self._noise_for(False)
+        if len(set(known)) < 2 or not all(type(x) is int for x in known):
+            raise InvalidParameter("universe must be at least two integers.", hint="range(11)")
+        low, step = min(known), math.floor(self.sensitivity)
+        table = geometric(max(known) - low, epsilon=step / law.scale, sensitivity=step)
+        moved = table.of(lambda x: x - low, inputs=known, neighbours=lambda x, y: 0 < abs(x - y) <= step)
+        return moved.post(lambda o: o + low)
 
     def error(self, confidence: Real = 0.95) -> float:
         """Return a half-width within which the error of each released number stays with at least this confidence.

@@ -45,4 +45,5 @@ class PermuteAndFlip(Selection):
             f"and t(y) ≤ t(x) + {apart} = t(x) + {far}.",
             f"Tail. P(E > t) / P(E > t + {apart}) ≤ exp(r·{apart}) = exp({e}).",
             f"Conclusion. Averaged over the others, P(M(x) = i) / P(M(y) = i) ≤ exp({e}): M is {e}-DP.",
+            self._changed(),
         )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.abstract import Mechanism
+from discreet.mechanisms.abstract import Mechanism, one_changed
 from discreet.mechanisms.parameters import read_confidence, read_flag, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.gaps import Utilities
@@ -91,6 +91,10 @@ class Selection(Mechanism):
             f"{type(self).__name__}(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)}"
             f"{', monotonic=True' if self.monotonic else ''})"
         )
+
+    def _changed(self) -> str:
+        """Return the last step of the proof."""
+        return one_changed(self.epsilon)
 
     def _moves(self) -> str:
         """Return the first step of the proof."""

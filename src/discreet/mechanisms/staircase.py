@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.abstract import numbered
+from discreet.mechanisms.abstract import numbered, one_changed
 from discreet.mechanisms.additive import Additive, Integers, as_objects
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_dimension, read_size
@@ -131,6 +131,7 @@ class Staircase(Numeric):
             f"Ratio. So P(Z = z) ≤ exp({e})·P(Z = z + d) whenever |d| ≤ {law.width}: |z + d| ≤ |z| + {law.width}.",
             f"Conclusion. P(M(x) = o) / P(M(y) = o) ≤ exp({e}) for every o: "
             + (f"M is {e}-DP." if n == 1 else f"over {n} numbers M is {decimal(self.epsilon)}-DP."),
+            one_changed(self.epsilon),
             f"Floats. Rounded to multiples of 2^{fine.grid.exponent}, neighbours differ by at most {fine.steps} "
             f"steps; a staircase that is {fine.steps} of them wide gives exp({e}) again.",
             f"Error. Within ±{self.error():.6g} with confidence 95%.",

@@ -1,4 +1,4 @@
-"""What `release` takes: one number or an array of numbers, told apart by type alone.
+"""What `release` takes: one number or an array, a list or a column of numbers, told apart by type alone.
 
 An integer and a real number go through different laws, so the choice must not depend on the value. It depends
 on the Python type and the array's dtype, which the caller keeps the same for all neighbours. No message here
@@ -43,6 +43,7 @@ def read(value: object) -> NumberArray:
         precision
             is not that of an integer or a float64.
     """
+    value = plain(value)
     if isinstance(value, np.ndarray):
         _check_plain(value)
         return NumberArray(_flat(value), value.shape if value.ndim else None)
@@ -50,12 +51,31 @@ def read(value: object) -> NumberArray:
     if number is not None:
         return NumberArray(np.array([number]) if type(number) is float else _whole([int(number)]), None)
     if isinstance(value, list | tuple):
-        hint = "use np.asarray(value, dtype=float), or dtype=int"
-    elif hasattr(value, "to_numpy"):
-        hint = "use value.to_numpy(): a column of a data frame has more in it than numbers"
-    else:
-        hint = "use int or float"
-    raise InvalidParameter(f"value must be an int, a float or a numpy array, not {type(value).__name__}.", hint=hint)
+        return _listed(value)
+    raise InvalidParameter(
+        f"value must be an int, a float or a numpy array, not {type(value).__name__}.", hint="use int or float"
+    )
+
+
+def plain(value: Any) -> Any:
+    """Return the array of a data frame or of a column of one, without its index; any other value as it is."""
+    return value.to_numpy() if callable(getattr(value, "to_numpy", None)) else value
+
+
+def _listed(values: list[Any] | tuple[Any, ...]) -> NumberArray:
+    """Return a list of numbers: reals where one of them is a float by its type, else integers."""
+    numbers = [single(v) for v in values]
+    if any(n is None for n in numbers):
+        raise InvalidParameter(
+            "value must hold integers and floats only.", hint="decide what a missing one counts as; np.array for tables"
+        )
+    if any(type(n) is float for n in numbers):
+        if any(isinstance(n, int) and abs(n) > _EXACT for n in numbers):  # a float would move it further than is paid
+            raise InvalidParameter(
+                "value holds floats and an integer of more than 53 bits.", hint="give integers alone, or floats alone"
+            )
+        return NumberArray(_flat(np.array(numbers, dtype=np.float64)), (len(numbers),))
+    return NumberArray(_whole([int(n) for n in numbers if n is not None]), (len(numbers),))
 
 
 def single(value: object) -> int | float | None:
@@ -145,5 +165,6 @@ def _adds_up(values: NDArray[Any], noise: NDArray[Any]) -> bool:
     return least >= _LEAST and most <= _MOST
 
 
+_EXACT = 1 << 53
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _FINITE = "decide what a missing or infinite number counts as before it comes here; a refusal is visible"

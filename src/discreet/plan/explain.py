@@ -42,6 +42,11 @@ def explain(plan: Decided, outlook: str = "") -> str:
         f"Together: ε = {decimal(g.epsilon)}, δ = {decimal(g.delta)} (composition: {_composition(plan)})."
         + (f" {outlook}" if outlook else ""),
     ]
+    if plan.question.table.relation is Relation.ADD_REMOVE:
+        d = min(
+            Fraction(1), g.delta * Fraction(1 + math.exp(min(g.epsilon, Fraction(100))))
+        )  # group privacy: Lemma 2.2 of Vadhan 2017
+        lines += [f"Changing one such unit is two steps, and costs at most {words(2 * g.epsilon, d)}."]
     lines += ["Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."]
     return "\n".join(lines)
 

@@ -167,7 +167,8 @@ def test_impossible_parameters_are_refused_in_a_sentence(arguments: dict[str, An
 @pytest.mark.parametrize(
     "x",
     [
-        [1, 2, 3],
+        [1, 2, None],
+        [1, 2],
         np.array([1.0, 2, 3]),
         np.array([1, 2]),
         np.array([[1, 2, 3]]),

@@ -183,7 +183,8 @@ def test_impossible_parameters_are_refused_in_a_sentence(arguments: dict[str, An
 @pytest.mark.parametrize(
     "values",
     [
-        [1, 2],
+        [1, None],
+        [1.0],
         np.array([1.0]),
         np.array([True]),
         np.array([[1]]),

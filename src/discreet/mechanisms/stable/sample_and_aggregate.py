@@ -20,6 +20,7 @@ from discreet.mechanisms.counts.quantiles import named
 from discreet.mechanisms.declared import Declared
 from discreet.mechanisms.parameters import read_choice, read_confidence, read_size
 from discreet.mechanisms.stable.smooth_sensitivity import SmoothSensitivity
+from discreet.mechanisms.values import plain
 from discreet.noise import laplace
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.uniform import below_vector
@@ -280,13 +281,14 @@ def _taken(rows: Rows, held: NDArray[np.int64]) -> Any:
 
 
 def _rows(rows: Rows) -> Rows:
+    rows = plain(rows)
     if isinstance(rows, np.ndarray) and type(rows) is np.ndarray and rows.ndim >= 1:
         return rows
     if isinstance(rows, Sequence) and not isinstance(rows, str | bytes):
         return rows
     raise InvalidParameter(
         f"rows must be a list or a plain array with one row for each unit, not {type(rows).__name__}.",
-        hint="frame.to_numpy(), or frame.to_dict('records')",
+        hint="a data frame, or frame.to_dict('records')",
     )
 
 
