@@ -17,11 +17,14 @@ import pytest
 
 import discreet as dp
 from discreet.accounting.filter import Charge
+from discreet.engine.cells import measured
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.ledger.entry import Charged, Entry
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.sparse_vector import SparseVector
+from discreet.plan.plan import alone
+from discreet.plan.planner import make_query
 from discreet.privacy.event import ApproximateEvent, Composed, GaussianEvent
 from discreet.recipes import (
     AboveOrBelow,
@@ -212,6 +215,30 @@ def test_rows_are_read_when_it_opens() -> None:
         run = s.open(Counts(), trusted_code=True)
         s._desk.backend.close()
         assert [below(run, age) for age in (10, 20)] == [30, 60]
+
+
+@dataclass(frozen=True)
+class OfQuery(Counts):
+    """How many people there are, their median age, and truncation reports, when it is asked."""
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        sql = "SELECT COUNT(*) AS n, MEDIAN(age) AS m FROM t"
+        given: dict[str, Any] = {"epsilon": Fraction(300), "truncation": Fraction(1, 3)}
+        return alone(make_query(sql, tables, population="p", version=None, **given), "p")
+
+    def run(self, plan: Plan) -> Running[Any]:
+        yield Wait()
+        found = yield from measured(plan.query, "0 ")
+        return [[n, 0] for (n,) in found.cells]
+
+
+def test_what_a_query_needs_is_read_when_it_opens() -> None:
+    with session() as s:
+        run = s.open(OfQuery(), trusted_code=True)
+        s._desk.backend.close()
+        reports, (count, *_), _ = run.ask()
+        assert abs(count - PEOPLE) < 5 and len(reports) > 2
+        assert run.result is not None and not run.is_open
 
 
 def test_people_who_cannot_pay_are_left_out_of_all_of_it() -> None:

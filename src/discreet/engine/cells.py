@@ -94,7 +94,15 @@ class ReportsUse(PlannedUse):
     query: Query
 
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> tuple[int, ...]:
-        return _reports(self.query, _run(self.query, exact), rng)
+        return _reports(self.query, self._once(exact), rng)
+
+    def read_ahead(self, exact: PrivateReads) -> None:
+        for text in self.query.truncation:
+            self._once(exact)(text)
+
+    def _once(self, exact: PrivateReads) -> Run:
+        run = _run(self.query, exact)
+        return lambda text: exact.once((self.name, text), lambda: run(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,9 @@ class CellUse(PlannedUse):
     def leaves(self, exact: PrivateReads, place: int) -> Leaves:
         """Return the exact leaves of a spread. Private."""
         return self._read(exact)[1][place]
+
+    def read_ahead(self, exact: PrivateReads) -> None:
+        self._read(exact)
 
     def _read(self, exact: PrivateReads) -> tuple[Cells, list[Leaves]]:
         return exact.once(self.of, lambda: exact_all(self.query, _run(self.query, exact)))

@@ -93,7 +93,7 @@ class PlannedUse(ABC):
         return 1
 
     def read_ahead(self, exact: PrivateReads) -> None:
-        """Read what its draws will need of people's rows, where it draws of these."""
+        """Read all that its draws will need, where a run stays open: the data of one moment."""
         return
 
     @abstractmethod
