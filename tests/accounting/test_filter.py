@@ -236,7 +236,7 @@ def test_renyi_refuses_an_event_without_a_divergence() -> None:
         def pair(self) -> Pair:
             raise AssertionError
 
-    with pytest.raises(InvalidParameter, match="without a Rényi divergence") as caught:
+    with pytest.raises(InvalidParameter, match="no Rényi divergence") as caught:
         open_filter("renyi", BUDGET).cost(Charge(Composed([Unknown()]), Approximate(F(1))))
     assert "basic" in caught.value.hint
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, TypeAlias, final
@@ -189,7 +189,8 @@ class ZCDPFilter(Filter):
         loss = PrivacyLoss(charge.events)
         if loss.rho is None:
             raise InvalidParameter(
-                "this charge has an event without a ρ, which the zcdp filter cannot add up.",
+                f"this charge has {_named(e for e, _ in charge.events if e.rho is None)}, which has no ρ: the zcdp "
+                "filter cannot add it up.",
                 hint="open an account with filter='basic' for it",
             )
         return (loss.rho, loss.failure)
@@ -231,8 +232,10 @@ class GDPFilter(Filter):
         loss = PrivacyLoss(charge.events)
         if loss.mu_squared is None or loss.failure:
             raise InvalidParameter(
-                "this charge has an event that is not Gaussian, which the gdp filter cannot add up.",
-                hint="ask for Gaussian noise, or open an account with filter='zcdp' for it",
+                f"this charge has {_named(e for e, _ in charge.events if e.mu_squared is None or e.failure)}, which is "
+                "not Gaussian: the gdp filter cannot add it up.",
+                hint="ask for Gaussian noise of numbers in declared groups and bounds, without samples; or open an "
+                "account with filter='zcdp' for it",
             )
         return (loss.mu_squared,)
 
@@ -436,11 +439,17 @@ def _divergence(events: Composed, order: Fraction, rule: str) -> Fraction:
         one = renyi_upper(event, order)
         if one is None:
             raise InvalidParameter(
-                f"this charge has an event without a Rényi divergence, which the {rule} filter cannot add up.",
+                f"this charge has {_named([event])}, which has no Rényi divergence: the {rule} filter cannot add it "
+                "up.",
                 hint="open an account with filter='basic' for it",
             )
         total += one * n
     return total
+
+
+def _named(events: Iterable[Event]) -> str:
+    """Return the first of these events by its name."""
+    return next((type(event).__name__ for event in events), "an event")
 
 
 def _short(cost: Fraction, most: Fraction) -> Fraction:

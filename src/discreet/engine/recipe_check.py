@@ -40,20 +40,25 @@ def verified(
     """
     rows = [part.rows for part in plan.parts]
     values = [plan, *plan.measurements, *plan.payers, *plan.parts, *rows]
-    # the claim says nothing of other people than those whose rows a private part reads
-    others = len(plan.payers) != 1 or (account.people is not None and plan.measurements)
     if (
         not {type(value) for value in values} <= {Plan, Query, Payer, PersonPart, PersonRows}
         or not (plan.measurements or plan.parts)
-        or others
+        or len(plan.payers) != 1
         or plan.stages
         or plan.flows
         or plan.looks
     ):
         raise InvalidParameter(
             "A recipe of your own plans private parts of rows, or queries with declared bounds, which one population "
-            "pays for; where people have budgets of their own, private parts alone.",
+            "pays for.",
             hint="make its plan with discreet.recipes.plan_recipe, or discreet.plan.planner.plan_batch",
+        )
+    if account.people is not None and plan.measurements:  # whose rows a query reads is no part of the claim
+        raise InvalidParameter(
+            f"{type(recipe).__name__} is a recipe of your own that draws of a query, and each person of "
+            f"{account.population!r} has a budget of their own: what a query costs each of them is derived for queries "
+            "that the session plans.",
+            hint="ask with session.sql or session.batch; or plan private parts of rows, discreet.recipes.plan_recipe",
         )
     if stays_open:
         plan = kept_open(plan)

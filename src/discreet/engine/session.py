@@ -139,7 +139,7 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        _refuse_untrusted(recipe, trusted_code)
+        self._refuse_recipe(recipe, trusted_code)
         return self._desk.perform(recipe, fresh=fresh, ours=False)
 
     def charge(
@@ -201,7 +201,7 @@ class Session:
         Raises:
             PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `perform`.
         """
-        _refuse_untrusted(recipe, trusted_code)
+        self._refuse_recipe(recipe, trusted_code)
         run = self._desk.open(recipe)
         self._opened.difference_update([other for other in self._opened.copy() if not other.is_open])
         self._opened.add(run)
@@ -347,6 +347,12 @@ class Session:
                 "a batch is planned for declared caps and bounds, and this session has them chosen for each question.",
                 hint="ask one by one, or connect with caps: dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
             )
+        if self._units is not None:
+            raise InvalidParameter(
+                "a batch is planned for one population, and two populations pay here: "
+                f"{' and '.join(map(repr, self.accounts))}.",
+                hint="ask one by one, with session.sql",
+            )
         population = self._account.population
 
         def make(tables: Sequence[TableSchema], part: Fraction) -> Plan:
@@ -399,6 +405,20 @@ class Session:
         given = (sql, dialect, delta, noise, truncation, chosen, desk.version, desk.payers.accounts)
         return AskedOfOne(*given) if self._units is None else AskedOfBoth(*given, units=self._units)
 
+    def _refuse_recipe(self, recipe: object, trusted_code: bool) -> None:
+        name = type(recipe).__name__
+        if not trusted_code:
+            raise InvalidParameter(
+                f"{name} is a recipe of your own, and it would run beside the data.",
+                hint="pass trusted_code=True, in a process of the data's owner",
+            )
+        if self._units is not None:
+            raise InvalidParameter(
+                f"{name} is a recipe of your own, which bounds one population, and two populations pay here: "
+                f"{' and '.join(map(repr, self.accounts))}.",
+                hint="connect to a table that is of one population alone, with dp.connect",
+            )
+
     def close(self) -> None:
         """Close the runs that are open, the database and the ledger."""
         with ExitStack() as closing:
@@ -417,14 +437,6 @@ class Session:
         except LedgerError:
             told = ["remaining=unknown, since the ledger cannot be read"]
         return f"Session(tables={', '.join(self.tables)}; {'; '.join(told)})"
-
-
-def _refuse_untrusted(recipe: object, trusted_code: bool) -> None:
-    if not trusted_code:
-        raise InvalidParameter(
-            f"{type(recipe).__name__} is a recipe of your own, and it would run beside the data.",
-            hint="pass trusted_code=True, in a process of the data's owner",
-        )
 
 
 def _described(account: Account) -> str:
