@@ -26,9 +26,9 @@ from discreet.errors import (
     UnknownColumn,
     UnsupportedQuery,
 )
-from discreet.plan.answer import MOST_MEASURES
 from discreet.plan.planner import make_query
 from discreet.plan.query import Query
+from discreet.plan.question import MOST_MEASURES
 from discreet.privacy.unit import Relation
 from discreet.query.functions import FUNCTIONS
 from discreet.query.parse import LONGEST

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Allocation, Kind
-from discreet.plan.partition.joint import ranges_of, width_of
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.privacy.event import Composed, GaussianEvent
 
@@ -60,7 +59,7 @@ def needs_of(measured: Decided, asked: Sequence[Decided], questions: int) -> Bud
     def of_level(s: Spread) -> Fraction:
         if s.layers is None:
             return max(w for p, w in each if s in [x.spread for x in p.question.spreads])
-        return sum((w * ranges_of(p.question, s) for p, w in each), Fraction(0)) / s.depth
+        return sum((w * p.question.reads_of(s) for p, w in each), Fraction(0)) / s.depth
 
     return BudgetNeeds(
         tuple(max(w for p, w in each if m in p.question.measures) for m in measured.question.measures),
@@ -72,7 +71,7 @@ def needs_of(measured: Decided, asked: Sequence[Decided], questions: int) -> Bud
 
 def _width(plan: Decided) -> int:
     """In how many parts the budget of a question is divided when it is asked alone."""
-    return width_of(plan.question) + (plan.question.keys.count is None)
+    return plan.question.width + (plan.question.keys.count is None)
 
 
 def noise_delta_of(asked: Sequence[Decided], delta: Fraction, kind: Kind) -> Fraction:

@@ -18,7 +18,6 @@ from discreet.plan.decided import FirstChoice
 from discreet.plan.measures.measure import DistinctCount
 from discreet.plan.nodes.node import Node
 from discreet.plan.nodes.noise import Laws
-from discreet.plan.partition.joint import shares_of, width_of
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.question import Question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
@@ -275,12 +274,12 @@ def _allocated(
         delta=terms.delta if composes or selects or terms.kind is Kind.GAUSSIAN else Fraction(0),
         kind=terms.kind,
         select=(table.unit.max_groups or 0, table.relation) if selects else None,
-        reports=[report_moves(table.relation)] * reports,
+        reports=[report_moves(table.relation)] * reports if reports else [],
         report_share=terms.report_share,
         spreads=[(m, s.spread.depth) for m, s in zip(moves, question.spreads, strict=True)],
         by_rank=by_rank,
-        shares=shares_of(question),
-        width=width_of(question),
+        shares=question.shares,
+        width=question.width,
     )
 
 

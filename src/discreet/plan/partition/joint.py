@@ -34,7 +34,6 @@ from discreet.query.expr import Call, Expr, Literal, columns_of, finite
 
 if TYPE_CHECKING:
     from discreet.plan.bound import BoundedQuery
-    from discreet.plan.question import Question
 
 
 def in_ratios(node: Node) -> list[Measured]:
@@ -70,29 +69,6 @@ def joint_spread(
         return None
     place = LatticeValue(cut.place, 0, cut.cells - 1, Fraction(1))
     return Spread(place, 1, None, cut.cells, len(layers), layers), list(cut.inside)
-
-
-def ranges_of(question: Question, spread: Spread) -> int:
-    """How many different counts a question reads from a spread; as many columns would have been measured else."""
-    return len({e for expr in question.outer.expressions for e in expr.walk() if e.source == spread})
-
-
-def width_of(question: Question) -> int:
-    """In how many parts the budget of a question's columns is divided: for a count read from a partition one."""
-    read = [looked.spread for looked in question.spreads]
-    return len(question.measures) + sum(s.depth if s.layers is None else ranges_of(question, s) for s in read)
-
-
-def shares_of(question: Question) -> tuple[Fraction, ...]:
-    """Return the part of the columns' budget that each column has and each level of each spread, such that all of a
-    partition's levels have what its counts would have had together; nothing where all parts are alike anyhow.
-    """
-    read = [looked.spread for looked in question.spreads]
-    if all(s.layers is None for s in read):
-        return ()
-    each = Fraction(1, width_of(question))
-    levels = [each if s.layers is None else each * ranges_of(question, s) / s.depth for s in read]
-    return (*(each for _ in question.measures), *levels)
 
 
 def _moved(b: BoundedQuery, cells: int) -> tuple[float, float]:
