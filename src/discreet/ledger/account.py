@@ -13,6 +13,7 @@ from discreet.ledger.account_state import Limit, Standing, Status
 from discreet.ledger.analysts import Standings
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import (
+    TOGETHER,
     Analysts,
     Charged,
     Entry,
@@ -24,7 +25,6 @@ from discreet.ledger.entry import (
     from_row,
     release_in,
 )
-from discreet.ledger.kinds import TOGETHER
 from discreet.ledger.lock import Key
 from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name

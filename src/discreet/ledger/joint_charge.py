@@ -18,8 +18,7 @@ from discreet.accounting.filter import Charge
 from discreet.errors import InternalError, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.chain import canonical
-from discreet.ledger.entry import Analysts, Charged, Entry, Pinned, Released, release_in
-from discreet.ledger.kinds import TOGETHER
+from discreet.ledger.entry import TOGETHER, Analysts, Charged, Entry, Pinned, Released, release_in
 
 
 def charge_together(charges: Sequence[tuple[Account, Charge]], question: str, *, note: dict[str, Any]) -> list[Entry]:

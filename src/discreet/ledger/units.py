@@ -15,7 +15,7 @@ from discreet.accounting.filter import CurveFilter, Filter, RenyiFilter, Tally, 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.accounting.rdp import renyi_for
 from discreet.errors import InvalidParameter
-from discreet.ledger.kinds import Opened
+from discreet.ledger.entry import Opened
 from discreet.privacy.guarantee import Budget, words
 
 _STEPS = 1 << 20  # of the factor by which a curve is scaled

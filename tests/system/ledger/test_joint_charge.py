@@ -17,10 +17,9 @@ import pytest
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, DiscreetError, InternalError, InvalidParameter
 from discreet.ledger.account import Account
-from discreet.ledger.entry import release_in
+from discreet.ledger.entry import TOGETHER, release_in
 from discreet.ledger.export import verify_export
 from discreet.ledger.joint_charge import charge_together, find_together, store_together
-from discreet.ledger.kinds import TOGETHER
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
 from discreet.ledger.sqlite import SQLiteStore, SQLiteTransaction

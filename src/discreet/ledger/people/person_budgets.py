@@ -13,7 +13,7 @@ import numpy as np
 from discreet.accounting.filter import Filter, Tally, reopen_filter
 from discreet.errors import InvalidParameter, LedgerCorrupt
 from discreet.ledger.entry import Charged, Entry, Opened, PeopleCharged
-from discreet.ledger.kinds import People as Promise
+from discreet.ledger.entry import People as Promise
 from discreet.ledger.log import Log, View
 from discreet.ledger.people import segments
 from discreet.ledger.people.segments import MERGED, Segments, corrupt

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
+from discreet.ledger.entry import TOGETHER, Charged, Entry, Opened, Pinned, Released
 from discreet.ledger.export import verify_export
-from discreet.ledger.kinds import TOGETHER
 from discreet.privacy.unit import Relation
 from discreet.verify.certificate import seal
 from discreet.verify.certificate.document import CertifiedQuery
