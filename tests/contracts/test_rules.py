@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from discreet.engine.asked import _part
 from discreet.engine.cells import measure
-from discreet.engine.questions import _part
 from discreet.engine.release import Release
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise

@@ -12,9 +12,9 @@ import pytest
 
 import discreet as dp
 from discreet.catalog.schema import TableSchema
+from discreet.engine.asked import Questions
 from discreet.engine.cells import measured, uses_of
 from discreet.engine.meter import Meter
-from discreet.engine.questions import Questions
 from discreet.engine.recipe import Draw, Receipt, Running
 from discreet.engine.session import Session
 from discreet.errors import InternalError, InvalidParameter

@@ -12,7 +12,7 @@ import pytest
 
 import discreet as dp
 from benchmarks.chosen_ranges import stages_of
-from discreet.engine.questions import Questions
+from discreet.engine.asked import Questions
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan

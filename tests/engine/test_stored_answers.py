@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.engine import questions
+from discreet.engine import asked as questions
 from discreet.engine.session import Session
 from discreet.errors import LedgerError
 from discreet.post import noisy_table

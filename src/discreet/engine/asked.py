@@ -1,25 +1,38 @@
-"""A question as it was asked of a session: what makes its plan, and how much it may cost."""
+"""Questions in SQL, as they were asked of a session, and the recipe of them: one question or several, with bounds
+declared or chosen, of one population or of two.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from unicodedata import normalize
 
+from discreet.engine.cells import measured
 from discreet.engine.payers import part_of
-from discreet.errors import DiscreetError, InvalidParameter, MissingFact, UnsupportedQuery
+from discreet.engine.release import Release
+from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, MissingFact, NotPrivate, UnsupportedQuery
+from discreet.plan.auto_bounds.queries import Choice
+from discreet.plan.auto_bounds.staged import kept, restored
+from discreet.plan.cost import PlanTerms
 from discreet.plan.least import LEAST_EPSILON
+from discreet.plan.planner import make_plan
+from discreet.plan.query import kind_of
+from discreet.post.noisy_table import FORMAT, NoisyTable, check_format
 from discreet.privacy.exact import Real, exact, positive, probability
-from discreet.query.dialects.dialect import prepare
+from discreet.query.dialects.dialect import Prepared, prepare
+from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
+    from discreet.engine.recipe import Receipt, Running
     from discreet.ledger.account import Account
-    from discreet.plan.plan import Plan
+    from discreet.plan.plan import Place, Plan
     from discreet.privacy.unit import PrivacyUnit
-    from discreet.query.dialects.dialect import Prepared
+
 
 _LONG = 10**60
 
@@ -67,11 +80,15 @@ class AskedOfOne:
         """
         from discreet.engine.missing import EPSILON, unpriced
 
-        asked = self.prepared(tables).epsilon_or(None if epsilon is None else one("epsilon", epsilon))
+        prepared = self.prepared(tables)
+        asked = prepared.epsilon_or(None if epsilon is None else one("epsilon", epsilon))
         if asked is None:
             self.complete(tables, Fraction(1), [EPSILON])
-            raise unpriced(lambda e: self._planned(tables, e, self.delta), self.accounts[0].remaining)
-        return self.complete(tables, epsilon_asked(asked) * part)
+            raise unpriced(lambda e: self._planned(prepared, tables, e), self.accounts[0].remaining)
+        spent = epsilon_asked(asked) * part
+        with suppress(MissingBounds, NotPrivate):  # then all that is missing is named
+            return self._planned(prepared, tables, spent)
+        return self.complete(tables, spent)
 
     def complete(self, tables: Sequence[TableSchema], epsilon: Fraction, known: Sequence[MissingFact] = ()) -> Plan:
         """Return the plan at this ε; `known` are facts that are missing besides those which are found.
@@ -83,23 +100,22 @@ class AskedOfOne:
 
         delta = one("delta", self.delta)
         left = self.accounts[0].remaining
-        done = with_all_missing(lambda t, d: self._planned(t, epsilon, d), tables, delta, left, known)
+
+        def planned(tables: Sequence[TableSchema], delta: Real) -> Plan:
+            asked = replace(self, delta=delta)
+            return asked._planned(asked.prepared(tables), tables, epsilon)
+
+        done = with_all_missing(planned, tables, delta, left, known)
         if isinstance(done, DiscreetError):
             raise done
         return done
 
-    def _planned(self, tables: Sequence[TableSchema], epsilon: Fraction, delta: ForEach) -> Plan:
-        asked = replace(self, delta=delta)
-        prepared = asked.prepared(tables)
-        staged = None if self.chosen is None else asked._in_stages(prepared, tables, epsilon)
-        return asked.at_once(prepared, epsilon) if staged is None else staged
+    def _planned(self, prepared: Prepared, tables: Sequence[TableSchema], epsilon: Fraction) -> Plan:
+        staged = None if self.chosen is None else self._in_stages(prepared, tables, epsilon)
+        return self.at_once(prepared, epsilon) if staged is None else staged
 
     def at_once(self, prepared: Prepared, epsilon: Fraction) -> Plan:
         """Return the plan of the question at this ε, without a first stage."""
-        from discreet.plan.cost import PlanTerms
-        from discreet.plan.planner import make_plan
-        from discreet.plan.query import kind_of
-
         delta = share_asked("delta", prepared.delta_or(one("delta", self.delta)))
         share, population = share_asked("truncation", self.truncation), self.accounts[0].population
         terms = PlanTerms(population, self.version, epsilon, delta, kind_of(self.noise), share)
@@ -135,7 +151,6 @@ class AskedOfBoth(AskedOfOne):
     def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
         """As `AskedOfOne.plan`; ε and δ are what no population pays more than, or one for each."""
         from discreet.plan.flows.plan import make_shared_plan
-        from discreet.plan.query import kind_of
 
         self._refuse_chosen()
         prepared = self.prepared(tables)
@@ -254,3 +269,91 @@ def _short(name: str, x: Fraction) -> Fraction:
             hint=f"give {name}=0.5 or {name}='1/3'",
         )
     return x
+
+
+Make: TypeAlias = "Callable[[Sequence[TableSchema], Fraction], Plan]"
+"""The plan over these tables, at so large a part of the ε asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQuestions:
+    """The noisy tables of a plan's measurements, what its first stage chose, where it has one, and the plan with it."""
+
+    tables: tuple[NoisyTable, ...]
+    choice: Choice | None = None
+    settled: Plan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Questions in SQL, as a recipe: their results are releases, by name.
+
+    Attributes:
+        make: their plan.
+    """
+
+    make: Make
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        return self.make(tables, part)
+
+    def run(self, plan: Plan) -> Running[AnsweredQuestions]:
+        if plan.flows is not None:
+            from discreet.engine.flows import measured_flows
+
+            return AnsweredQuestions(((yield from measured_flows(plan)),))
+        if plan.stages is not None:
+            from discreet.engine.looks import measured_in_stages
+
+            choice, settled, table = yield from measured_in_stages(plan)
+            return AnsweredQuestions((table,), choice, settled)
+        tables = []
+        for i, query in enumerate(plan.measurements):
+            table = yield from measured(query, f"{i} ")
+            tables.append(table)
+        return AnsweredQuestions(tuple(tables))
+
+    def settled(self, plan: Plan, state: AnsweredQuestions) -> Plan:
+        return plan if state.settled is None else state.settled
+
+    def keep(self, state: AnsweredQuestions) -> dict[str, Any]:
+        first, *others = state.tables
+        if state.choice is not None:
+            return {"format": FORMAT, **kept(state.choice, first.to_json())}
+        if others:
+            return {"format": FORMAT, "tables": [t.to_json() for t in state.tables]}
+        return first.to_json()
+
+    def restore(self, plan: Plan, kept: dict[str, Any]) -> AnsweredQuestions:
+        check_format(kept)
+        if plan.stages is not None:
+            choice, table = restored(kept)
+            return AnsweredQuestions((NoisyTable.from_json(table),), choice, plan.stages.settled(plan, choice))
+        return AnsweredQuestions(tuple(NoisyTable.from_json(t) for t in kept.get("tables", [kept])))
+
+    def build(self, plan: Plan, state: AnsweredQuestions, receipt: Receipt) -> dict[str, Release]:
+        return {
+            name: Release(
+                plan,
+                _part(state.tables, output.place),
+                name=name,
+                stored=receipt.stored,
+                paid=receipt.paid,
+                drawn=receipt.drawn,
+            )
+            for name, output in plan.outputs.items()
+        }
+
+    def answers(self, plan: Plan, state: AnsweredQuestions, result: Mapping[str, Release]) -> dict[str, dict[str, Any]]:
+        return {name: answer(r.columns, r.rows) for name, r in result.items()}
+
+
+def _part(tables: Sequence[NoisyTable], place: Place | None) -> NoisyTable:
+    """Return a question's own columns of the measurement that it is answered from."""
+    if place is None:
+        return tables[0]
+    table = tables[place.measurement]
+    cells = tuple(tuple(row[i] for i in place.columns) for row in table.cells)
+    spreads = tuple(table.spreads[i] for i in place.spreads)
+    levels = tuple(tuple(tuple(row[i] for i in place.columns) for row in level) for level in table.levels)
+    return NoisyTable(table.keys, cells, (), spreads, levels)

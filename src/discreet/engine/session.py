@@ -7,10 +7,18 @@ from contextlib import ExitStack
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discreet.engine.asked import bounds_asked
+from discreet.engine.asked import (
+    AskedOfBoth,
+    AskedOfOne,
+    ForEach,
+    Questions,
+    bounds_asked,
+    epsilon_asked,
+    one,
+    share_asked,
+)
 from discreet.engine.payers import Payers
 from discreet.engine.perform import Desk
-from discreet.engine.questions import Questions
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.backends.backend import Backend
     from discreet.catalog.schema import TableSchema
-    from discreet.engine.asked import AskedOfOne, ForEach
     from discreet.engine.open_run import OpenRun
     from discreet.engine.recipe import Recipe
     from discreet.engine.release import Release
@@ -339,7 +346,6 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        from discreet.engine.asked import epsilon_asked, share_asked
         from discreet.plan.planner import plan_batch
 
         if self._bounds is not None:
@@ -371,7 +377,6 @@ class Session:
 
     def _least(self, asked: AskedOfOne, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
         """Return the plan of least ε that has the wanted errors."""
-        from discreet.engine.asked import one
         from discreet.plan.least import least
         from discreet.plan.plan import alone
 
@@ -398,8 +403,6 @@ class Session:
         self, sql: str, delta: ForEach, noise: str | None, truncation: Real, bounds: str | None, dialect: str
     ) -> AskedOfOne:
         """Return a question as it was asked, without its ε."""
-        from discreet.engine.asked import AskedOfBoth, AskedOfOne
-
         chosen = bounds if self._units else bounds_asked(bounds) or self._bounds
         desk = self._desk
         given = (sql, dialect, delta, noise, truncation, chosen, desk.version, desk.payers.accounts)
