@@ -10,7 +10,7 @@ from typing import Any
 
 from discreet.errors import InvalidParameter
 from discreet.finite.rows import several
-from discreet.privacy.exact import count
+from discreet.privacy.exact import count, set_fields
 from discreet.privacy.unit import Relation
 
 MOST = 1_000_000
@@ -42,8 +42,7 @@ class Database:
         )
         if len(many) != len(kinds):
             raise InvalidParameter(f"there are {len(kinds)} kinds of records and {len(many)} counts.")
-        object.__setattr__(self, "universe", kinds)
-        object.__setattr__(self, "counts", many)
+        set_fields(self, universe=kinds, counts=many)
 
     @classmethod
     def of(cls, records: Iterable[object] | Mapping[Any, int], *, universe: Iterable[object] | None = None) -> Database:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.noise.entropy import Entropy
 from discreet.noise.uniform import below_vector
+from discreet.privacy.exact import set_fields
 
 Places = NDArray[np.int64]
 
@@ -60,9 +61,7 @@ class Domain:
                 f"domain must hold at least two values, not {size}.",
                 hint="domain=['red', 'green', 'blue'], or domain=3 for the values 0, 1, 2",
             )
-        object.__setattr__(self, "size", size)
-        object.__setattr__(self, "labels", labels)
-        object.__setattr__(self, "_places", places)
+        set_fields(self, size=size, labels=labels, _places=places)
         object.__setattr__(self, "other", None if other is None else self._other(other))
 
     def read(self, x: Any, rng: Entropy) -> tuple[Places, bool]:

@@ -19,7 +19,7 @@ from discreet.local.randomizer import numbered
 from discreet.local.reals import Span, read_numbers, rounded_at_random
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.exact import Real, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.guarantee import called, decimal
 
 _CHUNK = 1 << 22  # bits that are made at once
 _WIDEST = 1 << 20
@@ -151,5 +151,4 @@ class Duchi(MeanRandomizer):
         )
 
     def __repr__(self) -> str:
-        dimension = "" if self.dimension is None else f", dimension={self.dimension}"
-        return f"{MeanRandomizer.__repr__(self)[:-1]}{dimension})"
+        return called(self, "epsilon", "span.low", "span.high", "dimension")

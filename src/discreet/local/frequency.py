@@ -16,8 +16,8 @@ from discreet.local.domain import Domain, Places
 from discreet.local.estimate import Estimate, half_width, read_epsilon
 from discreet.local.randomizer import Randomizer
 from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.privacy.exact import Real, above, exact
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, above, exact, set_fields
+from discreet.privacy.guarantee import called, decimal
 
 Integers = NDArray[np.int64]
 
@@ -78,8 +78,7 @@ class FrequencyOracle(Randomizer):
     domain: Domain
 
     def __init__(self, domain: int | Iterable[Hashable], *, epsilon: Real, other: Hashable | None = None) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "domain", Domain(domain, other))
+        set_fields(self, epsilon=read_epsilon(epsilon), domain=Domain(domain, other))
 
     @property
     @abstractmethod
@@ -165,7 +164,7 @@ class FrequencyOracle(Randomizer):
         return above(self.scores.variance(Fraction(0))), 0.0
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.domain!r}, epsilon={decimal(self.epsilon)})"
+        return called(self, "epsilon", first=repr(self.domain))
 
 
 def read_reports(reports: Any) -> NDArray[Any]:

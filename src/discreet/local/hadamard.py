@@ -18,7 +18,7 @@ from discreet.local.frequency import FrequencyOracle, Integers, Scores, whole_re
 from discreet.local.randomizer import numbered
 from discreet.noise.entropy import Entropy
 from discreet.noise.uniform import below_vector
-from discreet.privacy.exact import Real, above
+from discreet.privacy.exact import Real, above, set_fields
 from discreet.privacy.guarantee import decimal
 
 _MOST = 1 << 26  # outcomes: the server's table
@@ -61,8 +61,7 @@ class Hadamard(FrequencyOracle):
                 "numbers.",
                 hint="a sketch or a search for heavy hitters is for large domains",
             )
-        object.__setattr__(self, "blocks", blocks)
-        object.__setattr__(self, "order", order)
+        set_fields(self, blocks=blocks, order=order)
         object.__setattr__(self, "coin", rounded_coin(self.epsilon, Fraction(1, 2 * blocks - 1)))
 
     @property

@@ -19,7 +19,7 @@ from discreet.local.local_hashing import LinearHash, least_support, linear_hash,
 from discreet.local.randomizer import Randomizer, numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below_vector
-from discreet.privacy.exact import Real, above, count
+from discreet.privacy.exact import Real, above, count, set_fields
 from discreet.privacy.guarantee import decimal
 
 _TABLE = 2_000_000  # places for beginnings at one level, at least
@@ -86,16 +86,14 @@ class HeavyHitters(Randomizer):
     def __init__(
         self, *, epsilon: Real, length: int, alphabet: str | None = None, keep: int = 64, salt: str = ""
     ) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "spelling", read_spelling(length, alphabet))
+        set_fields(self, epsilon=read_epsilon(epsilon), spelling=read_spelling(length, alphabet))
         kept = count("keep", keep)
         if kept > _MOST_KEPT or kept * self.spelling.base > _MOST:
             raise InvalidParameter(
                 f"keep times the {self.spelling.base} symbols must be at most {_MOST:,}, and keep {_MOST_KEPT:,}.",
                 hint="a smaller alphabet, or a smaller keep: more than 1/error of a share cannot be found anyway",
             )
-        object.__setattr__(self, "keep", kept)
-        object.__setattr__(self, "salt", read_salt(salt))
+        set_fields(self, keep=kept, salt=read_salt(salt))
 
     @property
     def law(self) -> LinearHash:

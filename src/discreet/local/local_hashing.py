@@ -25,7 +25,7 @@ from discreet.local.frequency import FrequencyOracle, Integers, Scores, whole_re
 from discreet.local.randomizer import numbered
 from discreet.noise.entropy import Entropy
 from discreet.noise.uniform import below_vector
-from discreet.privacy.exact import Real, exact
+from discreet.privacy.exact import Real, exact, first_whole
 from discreet.privacy.guarantee import decimal
 
 MOST = 1 << 25
@@ -147,14 +147,7 @@ def least_support(users: int, prime: int, chance: Fraction) -> int:
     def tail(k: int) -> float:
         return 1.0 if k <= 0 else float(betainc(k, users - k + 1, 1 / prime)) * _SAFETY
 
-    low, high = 0, users + 1  # tail(low) is above the chance, tail(high) = 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        if tail(middle) <= float(chance):
-            high = middle
-        else:
-            low = middle
-    return high
+    return first_whole(lambda k: tail(k) <= float(chance), 0, users + 1)  # tail(0) = 1, tail(users + 1) = 0
 
 
 def read_error(error: Real) -> Fraction:

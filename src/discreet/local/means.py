@@ -14,8 +14,8 @@ from discreet.errors import InvalidParameter
 from discreet.local.estimate import half_width, read_epsilon
 from discreet.local.randomizer import Randomizer
 from discreet.local.reals import Span, read_span
-from discreet.privacy.exact import Real
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, set_fields
+from discreet.privacy.guarantee import called
 
 _LARGEST = (1 << 63) - 1  # of int64, in which all is computed
 
@@ -34,8 +34,7 @@ class MeanRandomizer(Randomizer):
     span: Span
 
     def __init__(self, *, epsilon: Real, low: Real = -1, high: Real = 1) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "span", read_span(low, high))
+        set_fields(self, epsilon=read_epsilon(epsilon), span=read_span(low, high))
 
     def error(self, users: int, confidence: Real = 0.95) -> float:
         """Return how far the mean of so many values is off at most, with that confidence, at the worst values.
@@ -50,8 +49,7 @@ class MeanRandomizer(Randomizer):
         """Of what one device adds to the sum, at the worst value."""
 
     def __repr__(self) -> str:
-        low, high = decimal(self.span.low), decimal(self.span.high)
-        return f"{type(self).__name__}(epsilon={decimal(self.epsilon)}, low={low}, high={high})"
+        return called(self, "epsilon", "span.low", "span.high")
 
 
 def read_reports(

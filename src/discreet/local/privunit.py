@@ -21,8 +21,8 @@ from discreet.local.randomizer import Randomizer, numbered
 from discreet.local.reals import read_numbers
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.uniform import below_vector
-from discreet.privacy.exact import Real, count, positive
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, positive, set_fields
+from discreet.privacy.guarantee import called, decimal
 
 _CHUNK = 1 << 19  # coordinates of directions that are made at once
 _WIDEST = 1 << 20
@@ -104,14 +104,7 @@ class PrivUnit(Randomizer):
                 f"{2 * pairs:,} candidates of dimension {d:,} do not fit on a device: {pairs * d:,} numbers.",
                 hint="fewer candidates, or a projection to fewer dimensions before",
             )
-        for name, value in (
-            ("epsilon", e),
-            ("dimension", d),
-            ("radius", r),
-            ("candidates", 2 * pairs),
-            ("nearest", nearest),
-        ):
-            object.__setattr__(self, name, value)
+        set_fields(self, epsilon=e, dimension=d, radius=r, candidates=2 * pairs, nearest=nearest)
 
     @property
     def coin(self) -> Coin:
@@ -225,10 +218,7 @@ class PrivUnit(Randomizer):
         )
 
     def __repr__(self) -> str:
-        return (
-            f"PrivUnit(epsilon={decimal(self.epsilon)}, dimension={self.dimension}, radius={decimal(self.radius)}, "
-            f"candidates={self.candidates})"
-        )
+        return called(self, "epsilon", "dimension", "radius", "candidates")
 
 
 @lru_cache(maxsize=64)

@@ -15,6 +15,7 @@ from discreet.local.hashing import text
 from discreet.local.reals import floats
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import numbered as numbered
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
@@ -93,8 +94,3 @@ class Randomizer(ABC):
     @abstractmethod
     def explain(self) -> str:
         """Return the steps of the privacy proof, with this randomizer's numbers in them."""
-
-
-def numbered(title: str, *steps: str) -> str:
-    """Return a title and its numbered steps, one a line."""
-    return "\n".join((title, *(f"{i}. {step}" for i, step in enumerate(steps, start=1))))

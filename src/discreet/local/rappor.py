@@ -19,8 +19,8 @@ from discreet.local.hashing import Bloom, text
 from discreet.local.randomizer import Randomizer, numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below_vector
-from discreet.privacy.exact import Real, above, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, above, count, set_fields
+from discreet.privacy.guarantee import called, decimal
 
 Bytes = NDArray[np.uint8]
 
@@ -86,9 +86,7 @@ class Rappor(Randomizer):
         )
         permanent = rounded_coin(ever / (2 * bloom.hashes))
         instant = Coin(WHOLE) if ever == one else _instant(permanent, rounded_coin(one / (2 * bloom.hashes)))
-        values = (one, ever, bloom, permanent, instant)
-        for name, value in zip(self.__slots__, values, strict=True):
-            object.__setattr__(self, name, value)
+        set_fields(self, epsilon=one, lifetime=ever, bloom=bloom, permanent=permanent, instant=instant)
         kept = self.kept
         check_ratio((permanent.chance / (1 - permanent.chance)) ** (2 * bloom.hashes), ever)
         check_ratio((kept / (1 - kept)) ** (2 * bloom.hashes), one)
@@ -260,9 +258,8 @@ class Rappor(Randomizer):
         return 2 * float(by_cohort.max()) * m * s / (2 * s - 1) * (1 + 1e-9)
 
     def __repr__(self) -> str:
-        ever = f", lifetime={decimal(self.lifetime)}" if self.lifetime != self.epsilon else ""
-        b = self.bloom
-        return f"Rappor(epsilon={decimal(self.epsilon)}{ever}, bits={b.bits}, hashes={b.hashes}, cohorts={b.cohorts})"
+        ever = ("lifetime",) if self.lifetime != self.epsilon else ()
+        return called(self, "epsilon", *ever, "bloom.bits", "bloom.hashes", "bloom.cohorts")
 
 
 def _variances(solution: Floats, design: Floats, bloom: Bloom, noise: float) -> tuple[Floats, Floats]:

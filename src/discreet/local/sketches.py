@@ -21,8 +21,8 @@ from discreet.local.means import read_reports
 from discreet.local.randomizer import Randomizer, numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below_vector
-from discreet.privacy.exact import Real, above, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, above, count, set_fields
+from discreet.privacy.guarantee import called, decimal
 
 _MOST = 1 << 26
 _CHUNK = 1 << 21
@@ -70,10 +70,7 @@ class SketchRandomizer(Randomizer):
             raise InvalidParameter(
                 f"rows times width must be at most 2^26, not {k * m:,}.", hint="rows=1024, width=1024"
             )
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "rows", k)
-        object.__setattr__(self, "width", m)
-        object.__setattr__(self, "salt", read_salt(salt))
+        set_fields(self, epsilon=read_epsilon(epsilon), rows=k, width=m, salt=read_salt(salt))
 
     def randomize(self, x: Any, *, rng: Entropy | None = None) -> Any:
         """Return the report of one device that holds `x`; for an array or a list one for each, as one array.
@@ -195,10 +192,7 @@ class SketchRandomizer(Randomizer):
         """Return the counts; refuses what is no report."""
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(epsilon={decimal(self.epsilon)}, rows={self.rows}, width={self.width}, "
-            f"salt={self.salt!r})"
-        )
+        return called(self, "epsilon", "rows", "width", "salt")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)

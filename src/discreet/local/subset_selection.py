@@ -18,7 +18,7 @@ from discreet.local.randomizer import numbered
 from discreet.noise.entropy import Entropy
 from discreet.noise.uniform import below_vector
 from discreet.privacy.exact import Real, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.guarantee import called, decimal
 
 _BLOCK = 1 << 22  # cells of a table of devices by values that is worked on at a time
 _MOST = 1 << 29
@@ -121,7 +121,7 @@ class SubsetSelection(FrequencyOracle):
         )
 
     def __repr__(self) -> str:
-        return f"SubsetSelection({self.domain!r}, epsilon={decimal(self.epsilon)}, size={self.size})"
+        return called(self, "epsilon", "size", first=repr(self.domain))
 
 
 def _others(n: int) -> str:

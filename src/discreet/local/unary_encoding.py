@@ -16,7 +16,7 @@ from discreet.local.frequency import FrequencyOracle, Integers, Scores, no_repor
 from discreet.local.randomizer import numbered
 from discreet.noise.entropy import Entropy
 from discreet.privacy.exact import Real
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.guarantee import called, decimal
 
 _MOST_BITS = 1 << 32
 
@@ -110,4 +110,4 @@ class UnaryEncoding(FrequencyOracle):
         )
 
     def __repr__(self) -> str:
-        return f"UnaryEncoding({self.domain!r}, epsilon={decimal(self.epsilon)}, variant={self.variant!r})"
+        return called(self, "epsilon", "variant", first=repr(self.domain))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import decimal
+from discreet.privacy.guarantee import numbered as numbered
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
@@ -59,8 +60,3 @@ def one_changed(cost: Fraction | str) -> str:
         "Relation. The guarantee is for the neighbours for which Δ was computed. If these are add-remove, changing "
         f"one record is two steps and costs at most {most}."
     )
-
-
-def numbered(title: str, *steps: str) -> str:
-    """Return a title and its numbered steps, one a line."""
-    return "\n".join((title, *(f"{i}. {step}" for i, step in enumerate(steps, start=1))))

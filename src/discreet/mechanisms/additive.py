@@ -32,7 +32,7 @@ from discreet.privacy.event import (
     GaussianEvent,
     ZCDPEvent,
 )
-from discreet.privacy.exact import Real
+from discreet.privacy.exact import Real, first_whole
 from discreet.privacy.sensitivity import Sensitivity
 
 Integers: TypeAlias = NDArray[Any]
@@ -80,14 +80,7 @@ class Additive(ABC):
         alpha = _at_most(1 - read_confidence(confidence))
         if self.tail(0) <= alpha:
             return 0
-        high = 1
-        while self.tail(high) > alpha:
-            high *= 2
-        low = high // 2  # tail(low) > alpha ≥ tail(high)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.tail(middle) <= alpha else (middle, high)
-        return high
+        return first_whole(lambda t: self.tail(t) <= alpha)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from discreet.mechanisms.parameters import read_dimension, read_guarantee, read_
 from discreet.mechanisms.values import NumberArray
 from discreet.noise.lattice import Grid
 from discreet.privacy.event import Composed, DiscreteGaussianEvent, Event, ZCDPEvent
-from discreet.privacy.exact import Real, above, below
+from discreet.privacy.exact import Real, above, below, set_fields
 from discreet.privacy.guarantee import decimal
 
 
@@ -66,11 +66,9 @@ class DiscreteGaussian(Numeric):
     ) -> None:
         asked = read_guarantee("DiscreteGaussian", epsilon, delta, sigma)
         e, d = asked or (None, None)
-        object.__setattr__(self, "epsilon", e)
-        object.__setattr__(self, "delta", d)
-        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
-        object.__setattr__(self, "dimension", read_dimension(dimension))
-        object.__setattr__(self, "_grid", None if step is None else _grid_of(read_size("step", step)))
+        set_fields(self, epsilon=e, delta=d, sensitivity=read_size("sensitivity", sensitivity))
+        set_fields(self, dimension=read_dimension(dimension))
+        set_fields(self, _grid=None if step is None else _grid_of(read_size("step", step)))
         if self._grid is None and self.sensitivity < 1:
             raise InvalidParameter(
                 f"sensitivity must be at least 1 for integers, not {sensitivity}.", hint="give step= for floats"

@@ -24,8 +24,8 @@ from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
-from discreet.privacy.exact import Real, count, exact
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, exact, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 
@@ -88,13 +88,10 @@ class ExponentialQuantile(Mechanism):
                 f"p must lie strictly between 0 and 1, not {decimal(share)}.",
                 hint="the least and the largest value have no rank to aim at: take p=0.01 or p=0.99",
             )
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "p", share)
-        object.__setattr__(self, "sensitivity", read_whole("sensitivity", sensitivity))
-        object.__setattr__(self, "relation", Relation.parse(relation))
-        object.__setattr__(self, "max_groups", count("max_groups", max_groups))
-        object.__setattr__(self, "groups", None if groups is None else count("groups", groups))
-        object.__setattr__(self, "row", count("row", row, least=0))
+        set_fields(self, epsilon=read_size("epsilon", epsilon), p=share)
+        set_fields(self, sensitivity=read_whole("sensitivity", sensitivity), relation=Relation.parse(relation))
+        set_fields(self, max_groups=count("max_groups", max_groups))
+        set_fields(self, groups=None if groups is None else count("groups", groups), row=count("row", row, least=0))
 
     @property
     def ranges(self) -> tuple[tuple[Fraction, int], ...]:
@@ -235,16 +232,8 @@ class ExponentialQuantile(Mechanism):
         )
 
     def __repr__(self) -> str:
-        given = [f"epsilon={decimal(self.epsilon)}"]
-        if self.p != Fraction(1, 2):
-            given.append(f"p={str(self.p)!r}")
-        if self.sensitivity != 1:
-            given.append(f"sensitivity={decimal(self.sensitivity)}")
-        if self.relation is not Relation.ADD_REMOVE:
-            given.append(f"relation={self.relation.value!r}")
-        others = (("max_groups", self.max_groups), ("groups", self.groups), ("row", self.row))
-        given += [f"{name}={value}" for name, value in others if value != 1]
-        return f"{type(self).__name__}({', '.join(given)})"
+        first = f"epsilon={decimal(self.epsilon)}" + ("" if self.p == Fraction(1, 2) else f", p={str(self.p)!r}")
+        return called(self, first=first, sensitivity=1, relation=Relation.ADD_REMOVE, max_groups=1, groups=1, row=1)
 
 
 @dataclass(frozen=True, slots=True)

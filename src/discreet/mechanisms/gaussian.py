@@ -13,8 +13,8 @@ from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_choice, read_dimension, read_guarantee, read_size
 from discreet.noise import fixedpoint
 from discreet.privacy.event import Composed, GaussianEvent
-from discreet.privacy.exact import Real
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, set_fields
+from discreet.privacy.guarantee import called, decimal
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -70,12 +70,8 @@ class Gaussian(Numeric):
         else:
             exact_sigma = root_above(s * s * _CALIBRATIONS[calibration](*asked))
         e, d = asked or (None, None)
-        object.__setattr__(self, "epsilon", e)
-        object.__setattr__(self, "delta", d)
-        object.__setattr__(self, "sensitivity", s)
-        object.__setattr__(self, "dimension", read_dimension(dimension))
-        object.__setattr__(self, "calibration", calibration if sigma is None else "given")
-        object.__setattr__(self, "_sigma", exact_sigma)
+        set_fields(self, epsilon=e, delta=d, sensitivity=s, dimension=read_dimension(dimension))
+        set_fields(self, calibration=calibration if sigma is None else "given", _sigma=exact_sigma)
 
     @property
     def sigma(self) -> float:
@@ -138,13 +134,9 @@ class Gaussian(Numeric):
         ]
 
     def __repr__(self) -> str:
-        dimension = "" if self.dimension is None else f", dimension={self.dimension}"
-        given = f"sensitivity={decimal(self.sensitivity)}"
-        if self.epsilon is None or self.delta is None:
-            return f"Gaussian(sigma={decimal(self._sigma)}, {given}{dimension})"
-        if self.calibration == "classical":
-            given += ", calibration='classical'"
-        return f"Gaussian(epsilon={decimal(self.epsilon)}, delta={decimal(self.delta)}, {given}{dimension})"
+        if self.epsilon is None:
+            return called(self, "_sigma", "sensitivity", "dimension")
+        return called(self, "epsilon", "delta", "sensitivity", calibration="analytic", dimension=None)
 
 
 def root_above(x: Fraction) -> Fraction:

@@ -10,8 +10,8 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.numeric import Numeric
 from discreet.mechanisms.parameters import read_dimension, read_size, read_whole
 from discreet.privacy.event import ApproximateEvent, Composed, DiscreteLaplaceEvent
-from discreet.privacy.exact import Real
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, set_fields
+from discreet.privacy.guarantee import called, decimal
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -39,9 +39,8 @@ class Geometric(Numeric):
     dimension: int | None
 
     def __init__(self, *, epsilon: Real, sensitivity: Real = 1, dimension: int | None = None) -> None:
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "sensitivity", read_whole("sensitivity", sensitivity))
-        object.__setattr__(self, "dimension", read_dimension(dimension))
+        set_fields(self, epsilon=read_size("epsilon", epsilon), sensitivity=read_whole("sensitivity", sensitivity))
+        set_fields(self, dimension=read_dimension(dimension))
 
     @property
     def scale(self) -> float:
@@ -77,5 +76,4 @@ class Geometric(Numeric):
         )
 
     def __repr__(self) -> str:
-        dimension = "" if self.dimension is None else f", dimension={self.dimension}"
-        return f"Geometric(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)}{dimension})"
+        return called(self, "epsilon", "sensitivity", "dimension")

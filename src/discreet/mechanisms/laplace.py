@@ -11,8 +11,8 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_dimension, read_size
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, set_fields
+from discreet.privacy.guarantee import called, decimal
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -55,9 +55,7 @@ class Laplace(Numeric):
         if (epsilon is None) == (scale is None):
             raise InvalidParameter("give either epsilon or scale.", hint="Laplace(epsilon=0.5) or Laplace(scale=2)")
         e = read_size("epsilon", epsilon) if epsilon is not None else delta / read_size("scale", scale)  # type: ignore[arg-type]
-        object.__setattr__(self, "epsilon", e)
-        object.__setattr__(self, "sensitivity", delta)
-        object.__setattr__(self, "dimension", read_dimension(dimension))
+        set_fields(self, epsilon=e, sensitivity=delta, dimension=read_dimension(dimension))
 
     @property
     def scale(self) -> float:
@@ -96,5 +94,4 @@ class Laplace(Numeric):
         )
 
     def __repr__(self) -> str:
-        dimension = "" if self.dimension is None else f", dimension={self.dimension}"
-        return f"Laplace(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)}{dimension})"
+        return called(self, "epsilon", "sensitivity", "dimension")

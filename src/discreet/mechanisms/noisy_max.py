@@ -18,7 +18,7 @@ from discreet.noise.gaps import Utilities
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.guarantee import called, decimal
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -130,8 +130,7 @@ class NoisyMax(Selection):
         )
 
     def __repr__(self) -> str:
-        noise = "" if self.noise == "laplace" else f", noise={self.noise!r}"
-        return f"{Selection.__repr__(self)[:-1]}{noise})"
+        return called(self, "epsilon", "sensitivity", monotonic=False, noise="laplace")
 
 
 _NOISES = ("laplace", "exponential", "gumbel")

@@ -18,8 +18,8 @@ from discreet.mechanisms.parameters import read_confidence, read_flag, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.gaps import Utilities
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, set_fields
+from discreet.privacy.guarantee import called, decimal
 
 T = TypeVar("T")
 
@@ -45,9 +45,8 @@ class Selection(Mechanism):
     rate: Fraction = field(init=False)
 
     def __init__(self, *, epsilon: Real, sensitivity: Real = 1, monotonic: bool = False) -> None:
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
-        object.__setattr__(self, "monotonic", read_flag("monotonic", monotonic))
+        set_fields(self, epsilon=read_size("epsilon", epsilon), sensitivity=read_size("sensitivity", sensitivity))
+        set_fields(self, monotonic=read_flag("monotonic", monotonic))
         object.__setattr__(self, "rate", self.epsilon / self.spread)
 
     @property
@@ -87,10 +86,7 @@ class Selection(Mechanism):
     def _index(self, utilities: Utilities, rng: Entropy) -> int: ...
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)}"
-            f"{', monotonic=True' if self.monotonic else ''})"
-        )
+        return called(self, "epsilon", "sensitivity", monotonic=False)
 
     def _changed(self) -> str:
         """Return the last step of the proof."""

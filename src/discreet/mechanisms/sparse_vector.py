@@ -22,8 +22,8 @@ from discreet.mechanisms.sparse_law import SparseLaw, doubt_of
 from discreet.mechanisms.values import NumberArray, read
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real, above, count, exact
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, above, count, exact, first_whole, set_fields
+from discreet.privacy.guarantee import called, decimal
 
 _CHUNK = 1 << 16  # queries that are drawn for at once: more would be waste where a run ends early
 
@@ -233,12 +233,9 @@ class SparseVector(Sparse):
             answers: numbers for the queries above: a share of ε between 0 and 1 for fresh noise, "gap" for an
                 estimate that costs nothing, None for none.
         """
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
-        object.__setattr__(self, "threshold", exact("threshold", threshold))
-        object.__setattr__(self, "cutoff", count("cutoff", cutoff))
-        object.__setattr__(self, "monotonic", read_flag("monotonic", monotonic))
-        object.__setattr__(self, "answers", _share(answers))
+        set_fields(self, epsilon=read_size("epsilon", epsilon), sensitivity=read_size("sensitivity", sensitivity))
+        set_fields(self, threshold=exact("threshold", threshold), cutoff=count("cutoff", cutoff))
+        set_fields(self, monotonic=read_flag("monotonic", monotonic), answers=_share(answers))
         self._real()  # refuses what no type of numbers could be run with
 
     @property
@@ -294,12 +291,7 @@ class SparseVector(Sparse):
         return numbered(repr(self), *self._steps(), *numbers, f"Conclusion. {total} = {e}: a whole run is {e}-DP.")
 
     def __repr__(self) -> str:
-        answers = "" if self.answers is None else f", answers={_said(self.answers)}"
-        return (
-            f"SparseVector(epsilon={decimal(self.epsilon)}, threshold={decimal(self.threshold)}, "
-            f"sensitivity={decimal(self.sensitivity)}, cutoff={self.cutoff}"
-            f"{', monotonic=True' if self.monotonic else ''}{answers})"
-        )
+        return called(self, "epsilon", "threshold", "sensitivity", "cutoff", monotonic=False, answers=None)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -325,10 +317,8 @@ class AboveThreshold(Sparse):
     monotonic: bool
 
     def __init__(self, *, epsilon: Real, threshold: Real, sensitivity: Real = 1, monotonic: bool = False) -> None:
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
-        object.__setattr__(self, "threshold", exact("threshold", threshold))
-        object.__setattr__(self, "monotonic", read_flag("monotonic", monotonic))
+        set_fields(self, epsilon=read_size("epsilon", epsilon), sensitivity=read_size("sensitivity", sensitivity))
+        set_fields(self, threshold=exact("threshold", threshold), monotonic=read_flag("monotonic", monotonic))
         self._real()  # refuses what no type of numbers could be run with
 
     @property
@@ -357,10 +347,7 @@ class AboveThreshold(Sparse):
         return numbered(repr(self), *self._steps(), conclusion)
 
     def __repr__(self) -> str:
-        return (
-            f"AboveThreshold(epsilon={decimal(self.epsilon)}, threshold={decimal(self.threshold)}, "
-            f"sensitivity={decimal(self.sensitivity)}{', monotonic=True' if self.monotonic else ''})"
-        )
+        return called(self, "epsilon", "threshold", "sensitivity", monotonic=False)
 
 
 @lru_cache(maxsize=64)
@@ -391,11 +378,7 @@ def split(epsilon: Fraction, cutoff: int, monotonic: bool) -> tuple[Fraction, Fr
 
 def _cube_root(n: int) -> int:
     """Return the largest integer whose cube is at most n."""
-    low, high = 0, 1 << (n.bit_length() + 2) // 3 + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle**3 <= n else (low, middle)
-    return low
+    return first_whole(lambda x: x**3 > n, 0, 1 << (n.bit_length() + 2) // 3 + 1) - 1
 
 
 def _share(answers: Real | None) -> Fraction | Literal["gap"] | None:
@@ -410,10 +393,6 @@ def _share(answers: Real | None) -> Fraction | Literal["gap"] | None:
             hint='answers="gap" costs nothing; None gives no numbers',
         )
     return share
-
-
-def _said(answers: Fraction | Literal["gap"]) -> str:
-    return repr(answers) if isinstance(answers, str) else decimal(answers)
 
 
 _FALLING = " (where the queries fall from x to y, at the same ρ)"

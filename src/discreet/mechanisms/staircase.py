@@ -20,8 +20,8 @@ from discreet.noise import fixedpoint, geometric, laplace, uniform
 from discreet.noise.entropy import Entropy, words16, words64
 from discreet.noise.table import LazyUniform
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real, exact
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, exact, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.sensitivity import Sensitivity
 
 _FINEST = Fraction(1, 1 << 20)  # floats need no grid finer than this part of Δ, beside 2^-20 of it
@@ -72,10 +72,8 @@ class Staircase(Numeric):
                 which the expected |error| is least.
             dimension: how many numbers an array holds.
         """
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
-        object.__setattr__(self, "gamma", None if gamma is None else _share(gamma))
-        object.__setattr__(self, "dimension", read_dimension(dimension))
+        set_fields(self, epsilon=read_size("epsilon", epsilon), sensitivity=read_size("sensitivity", sensitivity))
+        set_fields(self, gamma=None if gamma is None else _share(gamma), dimension=read_dimension(dimension))
 
     @property
     def noise(self) -> StaircaseNoise:
@@ -138,9 +136,7 @@ class Staircase(Numeric):
         )
 
     def __repr__(self) -> str:
-        gamma = "" if self.gamma is None else f", gamma={decimal(self.gamma)}"
-        dimension = "" if self.dimension is None else f", dimension={self.dimension}"
-        return f"Staircase(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)}{gamma}{dimension})"
+        return called(self, "epsilon", "sensitivity", "gamma", "dimension")
 
 
 def _share(gamma: Real) -> Fraction:

@@ -17,8 +17,8 @@ from discreet.mechanisms.parameters import read_confidence, read_delta, read_siz
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.fixedpoint import exp_neg
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, first_whole, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.unit import Relation
 
 
@@ -58,10 +58,8 @@ class Threshold(Mechanism):
     def __init__(
         self, epsilon: Real, delta: Real, max_groups: int = 1, *, relation: Relation | str = Relation.ADD_REMOVE
     ) -> None:
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "delta", read_delta(delta, hint=_NO_DELTA))
-        object.__setattr__(self, "max_groups", count("max_groups", max_groups))
-        object.__setattr__(self, "relation", Relation.parse(relation))
+        set_fields(self, epsilon=read_size("epsilon", epsilon), delta=read_delta(delta, hint=_NO_DELTA))
+        set_fields(self, max_groups=count("max_groups", max_groups), relation=Relation.parse(relation))
         object.__setattr__(self, "_each", self.per_group)
         object.__setattr__(self, "_turn", _turn(*self._each))
 
@@ -118,14 +116,7 @@ class Threshold(Mechanism):
         def is_kept(n: int) -> bool:
             return self.enclosure(n, bits)[0] >= c
 
-        high = 1
-        while not is_kept(high):
-            high *= 2
-        low = high // 2  # not kept often enough, or 0
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if is_kept(middle) else (middle, high)
-        return high
+        return first_whole(is_kept)
 
     def error(self, confidence: Real = 0.95) -> float:
         """`kept_from`: a group of this many units is shown with this probability."""
@@ -149,11 +140,7 @@ class Threshold(Mechanism):
         )
 
     def __repr__(self) -> str:
-        relation = "" if self.relation is Relation.ADD_REMOVE else f", relation={self.relation.value!r}"
-        return (
-            f"Threshold(epsilon={decimal(self.epsilon)}, delta={decimal(self.delta)}, "
-            f"max_groups={self.max_groups}{relation})"
-        )
+        return called(self, "epsilon", "delta", "max_groups", relation=Relation.ADD_REMOVE)
 
     def _interval(self, n: int, bits: int) -> tuple[int, int, int]:
         """`enclosure` as integers (low, high) and a precision: low ≤ 2^precision·π(n) ≤ high."""
@@ -212,14 +199,7 @@ def _turn(epsilon: Fraction, delta: Fraction) -> int:
     The two sides are never equal for m ≥ 1: q is transcendental (Lindemann) and δ rational, and as
     polynomials in q they differ. So refining the intervals ends.
     """
-    high = 1
-    while _first_binds(epsilon, delta, high):
-        high *= 2
-    low = high // 2  # it binds at 0 for every δ < 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _first_binds(epsilon, delta, middle) else (low, middle)
-    return low + 1
+    return first_whole(lambda m: not _first_binds(epsilon, delta, m))  # it binds at 0 for every δ < 1
 
 
 def _first_binds(epsilon: Fraction, delta: Fraction, m: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -101,6 +102,31 @@ def count(name: str, value: int, *, least: int = 1) -> int:
     if n.bit_length() > 4 * _LONGEST:  # also keeps it printable in a message
         raise InvalidParameter(f"{name} has more digits than any use needs ({_LONGEST} at most).")
     return n
+
+
+def set_fields(value: object, **fields: Any) -> None:
+    """Set fields of a frozen value while it is made."""
+    for name, given in fields.items():
+        object.__setattr__(value, name, given)
+
+
+def first_whole(holds: Callable[[int], bool], low: int = 0, high: int | None = None) -> int:
+    """Return the least whole number above `low` at which something holds, as it then does for all beyond.
+
+    Args:
+        holds: whether it does; it is not asked at `low`.
+        low: where it does not hold.
+        high: where it holds; by default it is looked for, each time twice as far away.
+    """
+    if high is None:
+        step = 1
+        while not holds(low + step):
+            step *= 2
+        low, high = low + step // 2, low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def lowest(whole: int, parts: int) -> Fraction:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.exact import Real, exact, positive, probability
+from discreet.privacy.exact import Real, exact, positive, probability, set_fields
 
 PER_QUERY = Fraction(20)
 """The owner's cap on one query's ε unless the budget says another."""
@@ -79,9 +81,7 @@ class Budget:
         e = exact("epsilon", epsilon)
         if e < 0:
             raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
-        object.__setattr__(self, "epsilon", e)
-        object.__setattr__(self, "delta", probability("delta", delta))
-        object.__setattr__(self, "per_query", positive("per_query", per_query))
+        set_fields(self, epsilon=e, delta=probability("delta", delta), per_query=positive("per_query", per_query))
 
     @property
     def guarantee(self) -> Approximate:
@@ -89,8 +89,7 @@ class Budget:
         return Approximate(self.epsilon, self.delta)
 
     def __repr__(self) -> str:
-        cap = "" if self.per_query == PER_QUERY else f", per_query={decimal(self.per_query)}"
-        return f"Budget(epsilon={decimal(self.epsilon)}, delta={decimal(self.delta)}{cap})"
+        return called(self, "epsilon", "delta", per_query=PER_QUERY)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_budget, (self.epsilon, self.delta, self.per_query))
@@ -102,6 +101,29 @@ def decimal(x: Fraction) -> str:
         return f"{Decimal(x.numerator) / Decimal(x.denominator):.6g}"
     exact_text = f"{float(x):.12g}"
     return exact_text if Fraction(exact_text) == x else f"{float(x):.6g}"
+
+
+def called(value: object, *names: str, first: str = "", **usual: object) -> str:
+    """Return the call that makes a value: `first`, the fields of these names, and each other that is not as usual.
+
+    Of the names one whose field is None is left out. A name may lead into a field, as in "span.low".
+
+    >>> called(Budget(3), "epsilon", delta=0, per_query=20)
+    'Budget(epsilon=3)'
+    """
+    given = [first] * bool(first)
+    for name in (*names, *usual):
+        found = attrgetter(name)(value)
+        if found != usual.get(name):
+            shown = found.value if isinstance(found, Enum) else found
+            text = decimal(shown) if isinstance(shown, Fraction) else repr(shown)
+            given.append(f"{name.rpartition('.')[2].lstrip('_')}={text}")
+    return f"{type(value).__name__}({', '.join(given)})"
+
+
+def numbered(title: str, *steps: str) -> str:
+    """Return a title and its numbered steps, one a line: a proof with the numbers of a case in it."""
+    return "\n".join((title, *(f"{i}. {step}" for i, step in enumerate(steps, start=1))))
 
 
 def words(epsilon: Fraction, delta: Fraction) -> str:

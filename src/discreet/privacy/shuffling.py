@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event, at_least_zero
-from discreet.privacy.exact import above, below, count
+from discreet.privacy.exact import above, below, count, first_whole
 from discreet.privacy.pair import Curve, Pair
 from discreet.privacy.unit import Relation
 
@@ -243,20 +243,7 @@ def _range(n: int, p: float) -> tuple[int, int]:
         return float(first[0] + rest[0])
 
     mean = int(n * p)
-    low, high = mean, mean
-    if exponent(0) > _EXPONENT + 1:
-        a, b = 0, mean
-        while b - a > 1:
-            middle = (a + b) // 2
-            a, b = (middle, b) if exponent(middle) > _EXPONENT + 1 else (a, middle)
-        low = a
-    else:
-        low = 0
+    low = first_whole(lambda k: exponent(k) <= _EXPONENT + 1, 0, mean) - 1 if exponent(0) > _EXPONENT + 1 else 0
     if p >= 1 or exponent(n) <= _EXPONENT + 1:
         return low, n
-    a, b = mean, n
-    while b - a > 1:
-        middle = (a + b) // 2
-        a, b = (a, middle) if exponent(middle) > _EXPONENT + 1 else (middle, b)
-    high = b
-    return low, high
+    return low, first_whole(lambda k: exponent(k) > _EXPONENT + 1, mean, n)

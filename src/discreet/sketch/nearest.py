@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.privacy.exact import Real
+from discreet.privacy.exact import Real, set_fields
 from discreet.privacy.unit import Relation
 from discreet.sketch.counting import Counting, Sketch, described, rows_of, scores
 from discreet.sketch.hashing import Hashes
@@ -72,8 +72,7 @@ class SketchClassifier(Sketch):
             buckets=buckets,
             parts=len(names),
         )
-        object.__setattr__(self, "counting", counting)
-        object.__setattr__(self, "classes", names)
+        set_fields(self, counting=counting, classes=names)
 
     def fit(self, rows: NDArray[Any], labels: Sequence[Any] | NDArray[Any], *, rng: Entropy | None = None) -> Nearest:
         """Return the private sketches of these rows, by class.

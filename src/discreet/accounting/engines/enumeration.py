@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.accounting.bounds import Bounds
+from discreet.privacy.exact import first_whole
 from discreet.privacy.law import AtomsLaw
 from discreet.privacy.pair import FLOOR, Curve
 from discreet.privacy.pairs.finite import FiniteLaw
@@ -103,14 +104,7 @@ class _Curve:
 
     def _segment(self, rest: float, factor: float) -> int:
         """Return the first loss at which δ, rounded by the factor, is at most leak + rest; at most the last."""
-        low, high = 0, self.loss.size - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self._beyond(middle) * factor <= rest:
-                high = middle
-            else:
-                low = middle + 1
-        return low
+        return first_whole(lambda i: self._beyond(i) * factor <= rest, -1, self.loss.size - 1)
 
     def _below(self, i: int, share: float) -> float:
         """Return the ε with 1 − e^(ε − loss_i) = share."""

@@ -19,8 +19,8 @@ from discreet.mechanisms.parameters import read_choice, read_delta, read_size
 from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import Composed
-from discreet.privacy.exact import Real, count, exact
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, exact, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 
@@ -79,12 +79,9 @@ class Histogram(Mechanism):
     ) -> None:
         noise = read_choice("noise", noise, NOISES)
         needed = keys is None or noise == "gaussian"
-        object.__setattr__(self, "keys", None if keys is None else _declared(keys))
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "delta", _delta(delta, needed=needed))
-        object.__setattr__(self, "noise", noise)
-        object.__setattr__(self, "relation", Relation.parse(relation))
-        object.__setattr__(self, "changes", count("changes", changes))
+        set_fields(self, keys=None if keys is None else _declared(keys), epsilon=read_size("epsilon", epsilon))
+        set_fields(self, delta=_delta(delta, needed=needed), noise=noise, relation=Relation.parse(relation))
+        set_fields(self, changes=count("changes", changes))
         if keys is None and self.changes > 1:
             raise InvalidParameter(
                 "without declared keys each unit must have one row: keys are shown for their number of units.",
@@ -170,17 +167,8 @@ class Histogram(Mechanism):
         return RoundedGaussianNoise(root_above(self.sensitivity.l2_squared * unit * unit))
 
     def __repr__(self) -> str:
-        given = [] if self.keys is None else [f"keys={list(self.keys)!r}"]
-        given.append(f"epsilon={decimal(self.epsilon)}")
-        if self.delta is not None:
-            given.append(f"delta={decimal(self.delta)}")
-        if self.noise != "laplace":
-            given.append(f"noise={self.noise!r}")
-        if self.relation is not Relation.ADD_REMOVE:
-            given.append(f"relation={self.relation.value!r}")
-        if self.changes != 1:
-            given.append(f"changes={self.changes}")
-        return f"Histogram({', '.join(given)})"
+        first = "" if self.keys is None else f"keys={list(self.keys)!r}"
+        return called(self, "epsilon", "delta", first=first, noise="laplace", relation=Relation.ADD_REMOVE, changes=1)
 
 
 def _key(value: Any) -> Key:

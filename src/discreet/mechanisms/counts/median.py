@@ -14,8 +14,8 @@ from discreet.mechanisms.parameters import read_confidence, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
-from discreet.privacy.exact import Real, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.unit import Relation
 
 _BITS = 30  # 2^30 to 2^31 cells
@@ -55,10 +55,8 @@ class Median(Mechanism):
         relation: Relation | str = Relation.ADD_REMOVE,
         changes: int = 1,
     ) -> None:
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "relation", Relation.parse(relation))
-        object.__setattr__(self, "changes", count("changes", changes))
-        object.__setattr__(self, "_declared", Declared.of(lower, upper, bits=_BITS))
+        set_fields(self, epsilon=read_size("epsilon", epsilon), relation=Relation.parse(relation))
+        set_fields(self, changes=count("changes", changes), _declared=Declared.of(lower, upper, bits=_BITS))
 
     @property
     def rate(self) -> Fraction:
@@ -102,10 +100,5 @@ class Median(Mechanism):
         )
 
     def __repr__(self) -> str:
-        given = [f"epsilon={decimal(self.epsilon)}", f"lower={decimal(self._declared.lower)}"]
-        given.append(f"upper={decimal(self._declared.upper)}")
-        if self.relation is not Relation.ADD_REMOVE:
-            given.append(f"relation={self.relation.value!r}")
-        if self.changes != 1:
-            given.append(f"changes={self.changes}")
-        return f"Median({', '.join(given)})"
+        ends = ("_declared.lower", "_declared.upper")
+        return called(self, "epsilon", *ends, relation=Relation.ADD_REMOVE, changes=1)

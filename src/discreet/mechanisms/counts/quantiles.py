@@ -20,8 +20,8 @@ from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below, below_vector
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
-from discreet.privacy.exact import Real, count, exact
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, exact, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.unit import Relation
 
 _BITS = 20  # 2^20 to 2^21 places of a value
@@ -69,11 +69,8 @@ class Quantiles(Mechanism):
         relation: Relation | str = Relation.ADD_REMOVE,
         changes: int = 1,
     ) -> None:
-        object.__setattr__(self, "p", _shares(p))
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "relation", Relation.parse(relation))
-        object.__setattr__(self, "changes", count("changes", changes))
-        object.__setattr__(self, "_declared", Declared.of(lower, upper, bits=_BITS))
+        set_fields(self, p=_shares(p), epsilon=read_size("epsilon", epsilon), relation=Relation.parse(relation))
+        set_fields(self, changes=count("changes", changes), _declared=Declared.of(lower, upper, bits=_BITS))
 
     @property
     def levels(self) -> int:
@@ -164,13 +161,8 @@ class Quantiles(Mechanism):
         self._descend(cells[parted:], cell + 1, high, middle + 1, end, depth + 1, found, rng)
 
     def __repr__(self) -> str:
-        given = [f"[{', '.join(repr(str(p)) for p in self.p)}]", f"epsilon={decimal(self.epsilon)}"]
-        given += [f"lower={decimal(self._declared.lower)}", f"upper={decimal(self._declared.upper)}"]
-        if self.relation is not Relation.ADD_REMOVE:
-            given.append(f"relation={self.relation.value!r}")
-        if self.changes != 1:
-            given.append(f"changes={self.changes}")
-        return f"Quantiles({', '.join(given)})"
+        first, ends = repr([str(p) for p in self.p]), ("_declared.lower", "_declared.upper")
+        return called(self, "epsilon", *ends, first=first, relation=Relation.ADD_REMOVE, changes=1)
 
 
 def _shares(p: Sequence[Real]) -> tuple[Fraction, ...]:

@@ -18,8 +18,8 @@ from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.gaps import Utilities, as_array
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
-from discreet.privacy.exact import Real, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.unit import Relation
 
 T = TypeVar("T")
@@ -54,10 +54,8 @@ class TopK(Mechanism):
     def __init__(
         self, k: int, *, epsilon: Real, sensitivity: Real = 1, relation: Relation | str = Relation.ADD_REMOVE
     ) -> None:
-        object.__setattr__(self, "k", count("k", k))
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
-        object.__setattr__(self, "relation", Relation.parse(relation))
+        set_fields(self, k=count("k", k), epsilon=read_size("epsilon", epsilon))
+        set_fields(self, sensitivity=read_size("sensitivity", sensitivity), relation=Relation.parse(relation))
 
     @property
     def rate(self) -> Fraction:
@@ -118,5 +116,4 @@ class TopK(Mechanism):
         )
 
     def __repr__(self) -> str:
-        relation = "" if self.relation is Relation.ADD_REMOVE else f", relation={self.relation.value!r}"
-        return f"TopK({self.k}, epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)}{relation})"
+        return called(self, "epsilon", "sensitivity", first=str(self.k), relation=Relation.ADD_REMOVE)

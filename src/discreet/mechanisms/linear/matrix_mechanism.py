@@ -27,8 +27,8 @@ from discreet.mechanisms.parameters import read_whole
 from discreet.mechanisms.values import read, total
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import Composed
-from discreet.privacy.exact import Real, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.unit import Relation
 
 NAMES = ("optimised", "identity", "hierarchical", "workload")
@@ -137,20 +137,8 @@ class MatrixMechanism(Mechanism):
         shift = bits_for(asked.width(l1 * s, l2_squared * s * s))
         l1, l2_squared = (l1 * s) << shift, (l2_squared * s * s) << 2 * shift
         law, events = asked.calibrated(l1, l2_squared)
-        for name, value in (
-            ("epsilon", asked.epsilon),
-            ("delta", asked.delta),
-            ("workload", wanted),
-            ("strategy", measured),
-            ("chosen", chosen),
-            ("sensitivity", s),
-            ("relation", kind),
-            ("noise", law),
-            ("_shift", shift),
-            ("_questions", questions),
-            ("_events", events),
-        ):
-            object.__setattr__(self, name, value)
+        set_fields(self, epsilon=asked.epsilon, delta=asked.delta, workload=wanted, strategy=measured, chosen=chosen)
+        set_fields(self, sensitivity=s, relation=kind, noise=law, _shift=shift, _questions=questions, _events=events)
 
     @property
     def events(self) -> Composed:
@@ -261,11 +249,8 @@ class MatrixMechanism(Mechanism):
         raise AssertionError("a question beyond the last")
 
     def __repr__(self) -> str:
-        parts = [f"{self.workload!r}", f"{self.chosen!r}", f"epsilon={decimal(self.epsilon)}"]
-        parts += [f"delta={decimal(self.delta)}"] * bool(self.delta)
-        parts += [f"sensitivity={self.sensitivity}"] * (self.sensitivity != 1)
-        parts += [f"relation={self.relation.value!r}"] * (self.relation is not Relation.ADD_REMOVE)
-        return f"MatrixMechanism({', '.join(parts)})"
+        first = f"{self.workload!r}, {self.chosen!r}"
+        return called(self, "epsilon", first=first, delta=0, sensitivity=1, relation=Relation.ADD_REMOVE)
 
 
 def _strategy(

@@ -18,8 +18,8 @@ from discreet.noise import laplace
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.fixedpoint import exp_neg, ln
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real, above, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, above, count, first_whole, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.unit import Relation
 
 
@@ -75,13 +75,10 @@ class ProposeTestRelease(Mechanism):
         changes: int = 1,
     ) -> None:
         found = Statistic.read(statistic, lower=lower, upper=upper, p=p, values=values)
-        object.__setattr__(self, "statistic", statistic)
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "delta", read_delta(delta, hint="take delta=1e-6; SmoothSensitivity needs none"))
-        object.__setattr__(self, "relation", Relation.parse(relation))
-        object.__setattr__(self, "changes", count("changes", changes))
-        object.__setattr__(self, "_statistic", found)
-        object.__setattr__(self, "bound", _bound(bound, found))
+        set_fields(self, statistic=statistic, epsilon=read_size("epsilon", epsilon))
+        set_fields(self, delta=read_delta(delta, hint="take delta=1e-6; SmoothSensitivity needs none"))
+        set_fields(self, relation=Relation.parse(relation), changes=count("changes", changes), _statistic=found)
+        set_fields(self, bound=_bound(bound, found))
         if 1 / self.testing > laplace.LARGEST_SCALE:
             raise InvalidParameter("epsilon is so small that no distance could pass the test.", hint="epsilon=0.5")
         object.__setattr__(self, "threshold", _threshold(self.testing, self.delta))
@@ -173,15 +170,8 @@ class ProposeTestRelease(Mechanism):
         return spread.stable_for(self._steps)
 
     def __repr__(self) -> str:
-        given = [self._statistic.arguments()]
-        if not self._exactly:
-            given.append(f"bound={decimal(self.bound)}")
-        given += [f"epsilon={decimal(self.epsilon)}", f"delta={decimal(self.delta)}"]
-        if self.relation is not Relation.ADD_REMOVE:
-            given.append(f"relation={self.relation.value!r}")
-        if self.changes != 1:
-            given.append(f"changes={self.changes}")
-        return f"ProposeTestRelease({', '.join(given)})"
+        names = ("epsilon", "delta") if self._exactly else ("bound", "epsilon", "delta")
+        return called(self, *names, first=self._statistic.arguments(), relation=Relation.ADD_REMOVE, changes=1)
 
 
 def _bound(bound: Real | None, statistic: Statistic) -> Fraction:
@@ -205,10 +195,7 @@ def _threshold(epsilon: Fraction, delta: Fraction) -> int:
     # P(Z > t) = q^(t + 1)/(1 + q) lies between q^(t + 1) and half of it
     bound = Fraction(ln(1 / delta, 64)[1], 1 << 64) / epsilon
     low, high = max(0, math.floor(bound) - math.ceil(1 / epsilon) - 2), math.ceil(bound) + 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _passes(middle, epsilon, delta) else (middle + 1, high)
-    return low
+    return first_whole(lambda t: _passes(t, epsilon, delta), low - 1, high)
 
 
 def _passes(t: int, epsilon: Fraction, delta: Fraction) -> bool:

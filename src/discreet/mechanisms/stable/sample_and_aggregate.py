@@ -26,8 +26,8 @@ from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.uniform import below_vector
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real, above, count, exact
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, above, count, exact, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.unit import Relation
 
 Rows: TypeAlias = "NDArray[Any] | Sequence[Any]"
@@ -100,15 +100,9 @@ class SampleAndAggregate(Mechanism):
             )
         aggregation = read_choice("aggregation", aggregation, AGGREGATIONS)
         ranges, single = _ranges(lower, upper)
-        object.__setattr__(self, "estimator", estimator)
-        object.__setattr__(self, "blocks", _blocks(blocks))
-        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
-        object.__setattr__(self, "aggregation", aggregation)
-        object.__setattr__(self, "relation", Relation.parse(relation))
-        object.__setattr__(self, "repeats", count("repeats", repeats))
-        object.__setattr__(self, "default", _defaults(default, ranges, single))
-        object.__setattr__(self, "_single", single)
-        object.__setattr__(self, "_ranges", ranges)
+        set_fields(self, estimator=estimator, blocks=_blocks(blocks), epsilon=read_size("epsilon", epsilon))
+        set_fields(self, aggregation=aggregation, relation=Relation.parse(relation), repeats=count("repeats", repeats))
+        set_fields(self, default=_defaults(default, ranges, single), _single=single, _ranges=ranges)
         if self.repeats > self.blocks:
             raise InvalidParameter(f"repeats must be at most blocks = {self.blocks}, not {self.repeats}.")
 
@@ -255,14 +249,8 @@ class SampleAndAggregate(Mechanism):
         lower, upper = (", ".join(side) for side in zip(*ends, strict=True))
         if not self._single:
             lower, upper = f"[{lower}]", f"[{upper}]"
-        given = [name, f"blocks={self.blocks}", f"epsilon={decimal(self.epsilon)}", f"lower={lower}", f"upper={upper}"]
-        if self.aggregation != "median":
-            given.append(f"aggregation={self.aggregation!r}")
-        if self.relation is not Relation.ADD_REMOVE:
-            given.append(f"relation={self.relation.value!r}")
-        if self.repeats != 1:
-            given.append(f"repeats={self.repeats}")
-        return f"SampleAndAggregate({', '.join(given)})"
+        first = f"{name}, blocks={self.blocks}, epsilon={decimal(self.epsilon)}, lower={lower}, upper={upper}"
+        return called(self, first=first, aggregation="median", relation=Relation.ADD_REMOVE, repeats=1)
 
 
 def _subsets(n: int, k: int, r: int, rng: Entropy) -> NDArray[np.int64]:

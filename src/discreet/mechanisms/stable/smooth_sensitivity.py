@@ -19,8 +19,8 @@ from discreet.noise.entropy import Entropy, SystemEntropy, bits
 from discreet.noise.fixedpoint import exp_neg, ln
 from discreet.noise.ratio import LaplaceLogNormal, Magnitude, QuarticShape, Ratio, StudentShape, digits_for, rounded
 from discreet.privacy.event import ApproximateEvent, Composed, ZCDPEvent
-from discreet.privacy.exact import Real, above, count, exact
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, above, count, exact, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.unit import Relation
 
 LAWS = ("student-t", "cauchy", "quartic", "laplace-log-normal")
@@ -91,17 +91,10 @@ class SmoothSensitivity(Mechanism):
         e = read_size("epsilon", epsilon)
         d = _delta(law, delta)
         noise, cost = _law(law, degrees, e, d)
-        object.__setattr__(self, "statistic", statistic)
-        object.__setattr__(self, "epsilon", e)
-        object.__setattr__(self, "delta", d)
-        object.__setattr__(self, "relation", Relation.parse(relation))
-        object.__setattr__(self, "law", law)
-        object.__setattr__(self, "degrees", count("degrees", degrees))
-        object.__setattr__(self, "changes", _changes(changes))
-        object.__setattr__(self, "_statistic", Statistic.read(statistic, lower=lower, upper=upper, p=p, values=values))
-        object.__setattr__(self, "_law", noise)
-        object.__setattr__(self, "_cost", cost)
-        object.__setattr__(self, "_calibration", _calibrated(noise, cost, beta))
+        set_fields(self, statistic=statistic, epsilon=e, delta=d, relation=Relation.parse(relation), law=law)
+        set_fields(self, degrees=count("degrees", degrees), changes=_changes(changes))
+        set_fields(self, _statistic=Statistic.read(statistic, lower=lower, upper=upper, p=p, values=values), _law=noise)
+        set_fields(self, _cost=cost, _calibration=_calibrated(noise, cost, beta))
 
     @property
     def base(self) -> Fraction:
@@ -208,20 +201,13 @@ class SmoothSensitivity(Mechanism):
         return rounded(z, bits(rng, 1) == 1, scale, spread.value(), low, high)
 
     def __repr__(self) -> str:
-        given = [self._statistic.arguments(), f"epsilon={decimal(self.epsilon)}"]
-        if self.delta is not None:
-            given.append(f"delta={decimal(self.delta)}")
-        if self.relation is not Relation.ADD_REMOVE:
-            given.append(f"relation={self.relation.value!r}")
-        if self.law != "student-t":
-            given.append(f"law={self.law!r}")
-        elif self.degrees != 2:
-            given.append(f"degrees={self.degrees}")
-        if self.changes != 1:
-            given.append(f"changes={self.changes}")
-        if self._calibration != self._law.calibrate(self._cost):
-            given.append(f"beta={self.beta:.6g}")
-        return f"SmoothSensitivity({', '.join(given)})"
+        first, add_remove = self._statistic.arguments(), Relation.ADD_REMOVE
+        degrees = 2 if self.law == "student-t" else self.degrees
+        given = called(
+            self, "epsilon", "delta", first=first, relation=add_remove, law="student-t", degrees=degrees, changes=1
+        )
+        chosen = self._calibration != self._law.calibrate(self._cost)
+        return f"{given[:-1]}, beta={self.beta:.6g})" if chosen else given
 
 
 def _delta(law: str, delta: Real | None) -> Fraction | None:

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.privacy.exact import first_whole
 from discreet.privacy.unit import Relation
 
 Places = NDArray[np.int64]
@@ -67,14 +68,7 @@ class SensitivityBounds(ABC):
         """
         if self.span <= bound:
             return FARTHEST
-        high = 1
-        while high < FARTHEST and self.most(high - 1) <= bound:
-            high *= 2
-        low = high // 2
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.most(middle) > bound else (middle + 1, high)
-        return min(low, FARTHEST)
+        return first_whole(lambda k: k >= FARTHEST or self.most(k) > bound, -1)
 
 
 FARTHEST = 1 << 40

@@ -22,8 +22,8 @@ from discreet.mechanisms.streams.square_root import Draw, Factorization, Progres
 from discreet.mechanisms.values import read, total
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import Composed
-from discreet.privacy.exact import Real, count
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import Real, count, set_fields
+from discreet.privacy.guarantee import called, decimal
 from discreet.privacy.unit import Relation
 
 _MOST = 1 << 40  # steps of a tree
@@ -104,19 +104,8 @@ class BinaryTree(Mechanism):
         moved = s * (2 if kind is Relation.REPLACE else 1)  # one unit goes, and another comes
         measured = _measured(factorization, t, b, moved, asked)
         noise_law, events = asked.calibrated(measured.l1(b) * moved, measured.l2_squared(b) * moved**2)
-        for name, value in (
-            ("epsilon", asked.epsilon),
-            ("delta", asked.delta),
-            ("steps", t),
-            ("sensitivity", s),
-            ("contributions", b),
-            ("relation", kind),
-            ("factorization", factorization),
-            ("measured", measured),
-            ("noise", noise_law),
-            ("_events", events),
-        ):
-            object.__setattr__(self, name, value)
+        set_fields(self, epsilon=asked.epsilon, delta=asked.delta, steps=t, sensitivity=s, contributions=b)
+        set_fields(self, relation=kind, factorization=factorization, measured=measured, noise=noise_law, _events=events)
 
     @property
     def events(self) -> Composed:
@@ -203,13 +192,8 @@ class BinaryTree(Mechanism):
         return at
 
     def __repr__(self) -> str:
-        parts = [f"epsilon={decimal(self.epsilon)}", f"steps={self.steps}"]
-        parts += [f"sensitivity={self.sensitivity}"] * (self.sensitivity != 1)
-        parts += [f"delta={decimal(self.delta)}"] * bool(self.delta)
-        parts += [f"factorization={self.factorization!r}"] * (self.factorization != "tree")
-        parts += [f"contributions={self.contributions}"] * (self.contributions != 1)
-        parts += [f"relation={self.relation.value!r}"] * (self.relation is not Relation.ADD_REMOVE)
-        return f"BinaryTree({', '.join(parts)})"
+        names, add_remove = ("epsilon", "steps"), Relation.ADD_REMOVE
+        return called(self, *names, sensitivity=1, delta=0, factorization="tree", contributions=1, relation=add_remove)
 
 
 def _measured(kind: str, steps: int, contributions: int, moved: int, asked: AskedGuarantee) -> Factorization:
