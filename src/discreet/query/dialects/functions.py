@@ -62,98 +62,49 @@ def _known(*parts: str, marks: tuple[str, ...] = ()) -> tuple[frozenset[str], fr
 
 _ONE, _TWO, _LIST = _known("this"), _known("this", "expression"), _known("expressions")
 
+_OF_ONE = (exp.From, exp.Where, exp.Having, exp.Qualify, exp.Boolean, exp.Paren, exp.Exists, exp.Not, exp.Neg,
+    exp.Abs, exp.Floor, exp.Ceil, exp.Sign, exp.Sqrt, exp.Ln, exp.Exp, exp.Lower, exp.Upper, exp.Sum, exp.Avg,
+    exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop, exp.Median)  # fmt: skip
+_OF_TWO = (exp.Filter, exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ,
+    exp.NullSafeNEQ, exp.Is, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Pow, exp.Nullif, exp.StartsWith,
+    exp.EndsWith, exp.Contains, exp.CovarPop, exp.CovarSamp, exp.RegrSlope)  # fmt: skip
+_OF_LIST = (exp.With, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Order, exp.Distinct, exp.Tuple)
+_BARE = (exp.Star, exp.Null, exp.RowNumber)
+
 NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
+    **dict.fromkeys(_OF_ONE, _ONE),
+    **dict.fromkeys(_OF_TWO, _TWO),
+    **dict.fromkeys(_OF_LIST, _LIST),
+    **dict.fromkeys(_BARE, _known()),
     exp.Select: _known(
         *("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"),
         *("distinct", "qualify"),
     ),
     exp.Union: _known("this", "expression", "distinct", "with_", "order", "limit"),
-    exp.With: _LIST,
     exp.CTE: _known("this", "alias"),
     exp.Subquery: _known("this", "alias"),
     exp.TableAlias: _known("this", "columns"),
-    exp.From: _ONE,
     exp.Table: _known("this", "alias", "db", "catalog"),
     exp.Join: _known("this", "side", "kind", "on", "using"),
-    exp.Where: _ONE,
-    exp.Having: _ONE,
-    exp.Qualify: _ONE,
     exp.Group: _known("expressions", "all", "rollup", "cube", "grouping_sets"),
-    exp.Rollup: _LIST,
-    exp.Cube: _LIST,
-    exp.GroupingSets: _LIST,
-    exp.Order: _LIST,
     exp.Ordered: _known("this", "desc", "nulls_first"),
     exp.Limit: _known("expression"),
     exp.Offset: _known("expression"),
-    exp.Distinct: _LIST,
     exp.Alias: _known("this", "alias"),
     exp.Column: _known("this", "table", "db", "catalog"),
     exp.Identifier: _known("this", marks=("quoted",)),
-    exp.Star: _known(),
     exp.Literal: _known("this", "is_string"),
-    exp.Boolean: _ONE,
-    exp.Null: _known(),
-    exp.Paren: _ONE,
-    exp.Tuple: _LIST,
-    exp.Exists: _ONE,
-    exp.Filter: _TWO,
     exp.Window: _known("this", "partition_by", "order", marks=("over",)),
-    exp.RowNumber: _known(),
-    exp.And: _TWO,
-    exp.Or: _TWO,
-    exp.Not: _ONE,
-    exp.EQ: _TWO,
-    exp.NEQ: _TWO,
-    exp.LT: _TWO,
-    exp.LTE: _TWO,
-    exp.GT: _TWO,
-    exp.GTE: _TWO,
-    exp.NullSafeEQ: _TWO,
-    exp.NullSafeNEQ: _TWO,
-    exp.Is: _TWO,
     exp.In: _known("this", "expressions", "query"),
     exp.Between: _known("this", "low", "high"),
-    exp.Add: _TWO,
-    exp.Sub: _TWO,
-    exp.Mul: _TWO,
-    exp.Mod: _TWO,
-    exp.Pow: _TWO,
-    exp.Neg: _ONE,
-    exp.Abs: _ONE,
-    exp.Floor: _ONE,
-    exp.Ceil: _ONE,
-    exp.Sign: _ONE,
     exp.Trunc: _known("this", marks=("fractions_supported",)),
-    exp.Sqrt: _ONE,
-    exp.Ln: _ONE,
-    exp.Exp: _ONE,
     exp.Coalesce: _known("this", "expressions", marks=("is_nvl", "is_null")),
-    exp.Nullif: _TWO,
     exp.Case: _known("this", "ifs", "default"),
-    exp.Lower: _ONE,
-    exp.Upper: _ONE,
     exp.Length: _known("this", marks=("binary",)),  # of a text it counts letters everywhere
-    exp.StartsWith: _TWO,
-    exp.EndsWith: _TWO,
-    exp.Contains: _TWO,
     exp.Replace: _known("this", "expression", "replacement"),
     exp.Count: _known("this", marks=("big_int",)),
     exp.CountIf: _known("this", marks=("zero_on_all_null",)),
-    exp.Sum: _ONE,
-    exp.Avg: _ONE,
-    exp.Min: _ONE,
-    exp.Max: _ONE,
-    exp.Stddev: _ONE,
-    exp.StddevSamp: _ONE,
-    exp.StddevPop: _ONE,
-    exp.Variance: _ONE,
-    exp.VariancePop: _ONE,
-    exp.Median: _ONE,
     exp.Corr: _known("this", "expression", marks=("null_on_zero_variance",)),
-    exp.CovarPop: _TWO,
-    exp.CovarSamp: _TWO,
-    exp.RegrSlope: _TWO,
 }
 """Nodes that mean the same everywhere: the parts that they may have, and the marks that say nothing here."""
 
@@ -161,10 +112,13 @@ PASSED = (exp.Rand, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.
 """Nodes that the reader of questions refuses in its own words."""
 
 
+def _parts(node: exp.Expr) -> set[str]:
+    return {k for k, v in node.args.items() if v}
+
+
 def _arm(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """WHEN … THEN inside CASE; IF(c, a, b) and IFF elsewhere."""
-    parts = {k for k, v in node.args.items() if v}
-    if not parts <= {"this", "true", "false"}:
+    if not _parts(node) <= {"this", "true", "false"}:
         reader.refuse(node)
     condition, value = reader.read(node.this), reader.read(node.args["true"])
     arm = exp.If(this=condition, true=value)
@@ -203,8 +157,7 @@ def _whole_divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 
 def _round(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
-    parts = {k for k, v in node.args.items() if v}
-    if not parts <= {"this", "decimals", "casts_non_integer_decimals"}:
+    if not _parts(node) <= {"this", "decimals", "casts_non_integer_decimals"}:
         reader.refuse(node)
     digits = node.args.get("decimals")
     if reader.dialect == "postgres" and digits is None and reader.kinds.of(node.this) is not Type.INT:
@@ -261,8 +214,7 @@ def _as_text(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _like(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     pattern = node.expression
-    parts = {k for k, v in node.args.items() if v}
-    if not parts <= {"this", "expression", "negate"} or not isinstance(pattern, exp.Literal):
+    if not _parts(node) <= {"this", "expression", "negate"} or not isinstance(pattern, exp.Literal):
         reader.refuse(node, "has no pattern that is written out", "write the pattern as a text")
     if "\\" in pattern.name:
         reader.refuse(node, "has a backslash, by which databases escape or do not", "use starts_with or contains")
@@ -273,7 +225,7 @@ def _like(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 
 def _trim(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
-    if {k for k, v in node.args.items() if v} != {"this"} or reader.dialect == "bigquery":
+    if _parts(node) != {"this"} or reader.dialect == "bigquery":
         reader.refuse(node, "does not cut off spaces alone", "ask in DuckDB's spelling: TRIM there cuts off spaces")
     return exp.Trim(this=reader.read(node.this))
 
@@ -309,7 +261,7 @@ def _either(word: str) -> Rule:
 
 
 def _position(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
-    if {k for k, v in node.args.items() if v} - {"clamp_position"} != {"this", "substr"}:
+    if _parts(node) - {"clamp_position"} != {"this", "substr"}:
         reader.refuse(node)
     return exp.StrPosition(this=reader.read(node.this), substr=reader.read(node.args["substr"]))
 
@@ -320,7 +272,7 @@ def _percentile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     known = isinstance(inner, exp.PercentileCont | exp.PercentileDisc) and isinstance(order, exp.Order)
     if not known or len(order.expressions) != 1 or order.expressions[0].args.get("desc"):
         reader.refuse(node)
-    if {k for k, v in inner.args.items() if v} != {"this"}:
+    if _parts(inner) != {"this"}:
         reader.refuse(node)
     value, share = reader.read(order.expressions[0].this), reader.read(inner.this)
     kind = exp.PercentileCont if isinstance(inner, exp.PercentileCont) else exp.PercentileDisc
@@ -329,7 +281,7 @@ def _percentile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _quantile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """Spark's percentile(x, p), which lies between values."""
-    if {k for k, v in node.args.items() if v} != {"this", "quantile"} or reader.dialect != "spark":
+    if _parts(node) != {"this", "quantile"} or reader.dialect != "spark":
         reader.refuse(node)
     return exp.PercentileCont(this=reader.read(node.this), expression=reader.read(node.args["quantile"]))
 
@@ -370,10 +322,10 @@ def extract(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def part_function(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """YEAR(x) and the like; Spark's parser first reads x as a date."""
-    if {k for k, v in node.args.items() if v} != {"this"}:
+    if _parts(node) != {"this"}:
         reader.refuse(node)
     inner = node.this
-    if isinstance(inner, exp.TsOrDsToDate) and {k for k, v in inner.args.items() if v} == {"this"}:
+    if isinstance(inner, exp.TsOrDsToDate) and _parts(inner) == {"this"}:
         inner = inner.this
     return _part(node, _FUNCTIONS[type(node)], inner, reader)
 
@@ -393,7 +345,7 @@ def _part(node: exp.Expr, name: str, argument: exp.Expr, reader: DialectQuery) -
 
 def truncate(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """DATE_TRUNC in its spellings: a time, or a date where the database gives one."""
-    if not {k for k, v in node.args.items() if v} <= {"this", "unit", "input_type_preserved"}:
+    if not _parts(node) <= {"this", "unit", "input_type_preserved"}:
         reader.refuse(node)
     unit = node.args["unit"]
     name = unit.name.upper()
@@ -420,7 +372,7 @@ def truncate(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def as_date(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """DATE(x), TO_DATE(x)."""
-    if not {k for k, v in node.args.items() if v} <= {"this", "safe"}:
+    if not _parts(node) <= {"this", "safe"}:
         reader.refuse(node)
     if reader.kinds.of(node.this) not in (Type.DATE, Type.TIMESTAMP, Type.TEXT):
         reader.refuse(node, "reads what is no date or text", "CAST it to TIMESTAMP first")
@@ -431,7 +383,7 @@ def cast(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """CAST, where it rounds, cuts and spells as here."""
     target = node.args["to"]
     word = target.this.value if isinstance(target.this, exp.DataType.Type) else str(target.this)
-    parts = {k for k, v in node.args.items() if v} - {"this", "to", "safe", "requires_string"}
+    parts = _parts(node) - {"this", "to", "safe", "requires_string"}
     if isinstance(node.this, exp.IntDiv) and word == "DECIMAL" and reader.dialect == "postgres":
         return reader.read(node.this)  # as the parser reads DIV(a, b)
     whole = reader.dialect == "snowflake" and [e.name for e in target.expressions] == ["38", "0"]  # NUMBER itself

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
@@ -17,15 +17,16 @@ from discreet.query.functions.function import (
     Function,
     Interval,
     Signature,
-    common,
+    alike,
     exactly,
     numbers,
     template,
     unbounded,
 )
 
-_ONE = numbers(1, wanted=Type.REAL)
-_TWO = numbers(2, wanted=Type.REAL)
+_ONE_REAL: Signature = numbers(1, wanted=Type.REAL)
+_TWO_REALS: Signature = numbers(2, wanted=Type.REAL)
+Bounds: TypeAlias = Callable[[Sequence[Interval]], Interval]
 _HALF_TURN = (-3.1415926535897936, 3.1415926535897936)  # a bit beyond π on either side, as a double may be
 
 
@@ -48,7 +49,7 @@ def _modulo_sql(args: Sequence[str], types: Sequence[Type]) -> str:
 
 
 def _plus(i: Sequence[Interval]) -> Interval:
-    return _ordered(_sum(i[0][0], i[1][0], -math.inf), _sum(i[0][1], i[1][1], math.inf))
+    return _sum(i[0][0], i[1][0], -math.inf), _sum(i[0][1], i[1][1], math.inf)
 
 
 def _minus(i: Sequence[Interval]) -> Interval:
@@ -57,10 +58,6 @@ def _minus(i: Sequence[Interval]) -> Interval:
 
 def _times(i: Sequence[Interval]) -> Interval:
     ends = [_product(a, b) for a in i[0] for b in i[1]]
-    return _extremes(ends)
-
-
-def _extremes(ends: list[Any]) -> Interval:
     return min(ends), max(ends)  # exact among fractions, of any size, and infinite floats
 
 
@@ -82,10 +79,6 @@ def _product(a: Bound, b: Bound) -> Bound:
 
 def _inverse(a: Bound) -> Bound:
     return 0.0 if math.isinf(a) else 1 / a
-
-
-def _ordered(low: Bound, high: Bound) -> Interval:
-    return (low, high)
 
 
 def _absolute(i: Sequence[Interval]) -> Interval:
@@ -164,17 +157,17 @@ def _sign(a: float) -> int:
     return int(a > 0) - int(a < 0)
 
 
-def _extreme(pick: Callable[..., Any]) -> Callable[..., Any]:
+def _extreme(name: str, pick: Callable[..., Any]) -> Function:
+    def sql(args: Sequence[str], _types: Sequence[Type]) -> str:
+        return f"{name}({', '.join(args)})"
+
     def value(*args: Any) -> Any:
-        known = [a for a in args if a is not None]
-        return pick(known) if known else None
+        return pick((a for a in args if a is not None), default=None)
 
-    return value
+    def bounds(i: Sequence[Interval]) -> Interval:
+        return pick(x[0] for x in i), pick(x[1] for x in i)
 
-
-def _alike(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
-    kind = common(types)
-    return None if kind is None or not types else ([kind] * len(types), kind)
+    return Function(name, alike, sql, value, bounds, takes_null=True)
 
 
 def _round_signature(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
@@ -245,8 +238,6 @@ def _check_buckets(low: float | None, high: float | None, n: int | None) -> None
 
 
 _MOST_BUCKETS = 1_000_000
-_ONE_REAL: Signature = numbers(1, wanted=Type.REAL)
-_TWO_REALS: Signature = numbers(2, wanted=Type.REAL)
 
 ARITHMETIC = (
     Function("+", numbers(2), _int_or_real("+"), lambda a, b: a + b, _plus, fragile=True, stubborn=True),
@@ -282,22 +273,8 @@ ARITHMETIC = (
         constants=(1, 2, 3),
         check=_check_buckets,
     ),
-    Function(
-        "least",
-        _alike,
-        lambda a, _: f"least({', '.join(a)})",
-        _extreme(min),
-        lambda i: (min(x[0] for x in i), min(x[1] for x in i)),
-        takes_null=True,
-    ),
-    Function(
-        "greatest",
-        _alike,
-        lambda a, _: f"greatest({', '.join(a)})",
-        _extreme(max),
-        lambda i: (max(x[0] for x in i), max(x[1] for x in i)),
-        takes_null=True,
-    ),
+    _extreme("least", min),
+    _extreme("greatest", max),
 )
 
 
@@ -309,36 +286,25 @@ def _log(base: float, x: float) -> float | None:
     return above / below if below else None
 
 
-def _only(low: float, high: float) -> Interval:
-    return low, high
+def _inexact(
+    name: str, sql: str, value: Callable[..., Any], bounds: Bounds, signature: Signature = _ONE_REAL
+) -> Function:
+    """Return a function whose last bit depends on the machine's mathematical library."""
+    return Function(name, signature, template(f"TRY({sql})"), value, bounds, fragile=True, inexact=True)
 
 
 TRANSCENDENTAL = (
-    Function(
-        "ln", _ONE, template("TRY(ln({0}))"), math.log, rising(math.log, 0.0), fragile=True, inexact=True
-    ),
-    Function(
-        "log10",
-        _ONE,
-        template("TRY(log10({0}))"),
-        math.log10,
-        rising(math.log10, 0.0),
-        fragile=True,
-        inexact=True,
-    ),
-    Function("log", _TWO, template("TRY(log({0}, {1}))"), _log, unbounded, fragile=True, inexact=True),
-    Function("exp", _ONE, template("TRY(exp({0}))"), math.exp, rising(math.exp), fragile=True, inexact=True),
-    Function(
-        "power", _TWO, template("TRY(pow({0}, {1}))"), math.pow, unbounded, fragile=True, inexact=True
-    ),
-    Function("cbrt", _ONE, template("TRY(cbrt({0}))"), math.cbrt, rising(math.cbrt), fragile=True, inexact=True),
-    Function("sin", _ONE, template("TRY(sin({0}))"), math.sin, lambda _: _only(-1, 1), fragile=True, inexact=True),
-    Function("cos", _ONE, template("TRY(cos({0}))"), math.cos, lambda _: _only(-1, 1), fragile=True, inexact=True),
-    Function("tan", _ONE, template("TRY(tan({0}))"), math.tan, unbounded, fragile=True, inexact=True),
-    Function("asin", _ONE, template("TRY(asin({0}))"), math.asin, lambda _: _HALF_TURN, fragile=True, inexact=True),
-    Function("acos", _ONE, template("TRY(acos({0}))"), math.acos, lambda _: _HALF_TURN, fragile=True, inexact=True),
-    Function("atan", _ONE, template("TRY(atan({0}))"), math.atan, rising(math.atan), fragile=True, inexact=True),
-    Function(
-        "atan2", _TWO, template("TRY(atan2({0}, {1}))"), math.atan2, lambda _: _HALF_TURN, fragile=True, inexact=True
-    ),
-)  # fmt: skip
+    _inexact("ln", "ln({0})", math.log, rising(math.log, 0.0)),
+    _inexact("log10", "log10({0})", math.log10, rising(math.log10, 0.0)),
+    _inexact("log", "log({0}, {1})", _log, unbounded, _TWO_REALS),
+    _inexact("exp", "exp({0})", math.exp, rising(math.exp)),
+    _inexact("power", "pow({0}, {1})", math.pow, unbounded, _TWO_REALS),
+    _inexact("cbrt", "cbrt({0})", math.cbrt, rising(math.cbrt)),
+    _inexact("sin", "sin({0})", math.sin, lambda _: (-1, 1)),
+    _inexact("cos", "cos({0})", math.cos, lambda _: (-1, 1)),
+    _inexact("tan", "tan({0})", math.tan, unbounded),
+    _inexact("asin", "asin({0})", math.asin, lambda _: _HALF_TURN),
+    _inexact("acos", "acos({0})", math.acos, lambda _: _HALF_TURN),
+    _inexact("atan", "atan({0})", math.atan, rising(math.atan)),
+    _inexact("atan2", "atan2({0}, {1})", math.atan2, lambda _: _HALF_TURN, _TWO_REALS),
+)

@@ -96,6 +96,12 @@ def common(types: Sequence[Type | None]) -> Type | None:
     return None
 
 
+def alike(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
+    """Return one type for all arguments and the result: that which all values can be read as."""
+    kind = common(types) if types else None
+    return None if kind is None else ([kind] * len(types), kind)
+
+
 def is_numeric(kind: Type | None) -> bool:
     """Whether a value of this type can stand in a number's place: text is read as a number there."""
     return kind in (Type.INT, Type.REAL, Type.TEXT, None)

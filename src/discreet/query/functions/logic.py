@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from discreet.catalog.types import Type
-from discreet.query.functions.function import EVERYTHING, Function, Interval, common, template
+from discreet.query.functions.function import EVERYTHING, Function, Interval, alike, common, template
 
 
 def _comparison(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
@@ -28,13 +28,8 @@ def _anything(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
     return ([types[0] or Type.TEXT], Type.BOOL) if len(types) == 1 else None
 
 
-def _alike(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
-    kind = common(types) if types else None
-    return None if kind is None else ([kind] * len(types), kind)
-
-
 def _pair_alike(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
-    return _alike(types) if len(types) == 2 else None
+    return alike(types) if len(types) == 2 else None
 
 
 def _case(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
@@ -133,7 +128,7 @@ LOGIC = (
     Function("not", lambda t: _booleans(t) if len(t) == 1 else None, template("(NOT {0})"), lambda a: not a),
     Function("in", _membership, lambda a, _: f"({a[0]} IN ({', '.join(a[1:])}))", _in, takes_null=True),
     Function("is null", _anything, template("({0} IS NULL)"), lambda a: a is None, takes_null=True),
-    Function("coalesce", _alike, lambda a, _: f"coalesce({', '.join(a)})", _first_known, hull, takes_null=True),
+    Function("coalesce", alike, lambda a, _: f"coalesce({', '.join(a)})", _first_known, hull, takes_null=True),
     Function("nullif", _pair_alike, template("nullif({0}, {1})"), _unless_equal, lambda i: i[0], takes_null=True),
     Function("case", _case, _case_sql, _case_value, _case_bounds, takes_null=True),
 )  # fmt: skip

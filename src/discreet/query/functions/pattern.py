@@ -117,37 +117,15 @@ def _replace_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
     return rewritten(args[0], f"TRY(regexp_replace({', '.join(args)}))", most)
 
 
+def _pattern(name: str, sql: Any, value: Any, check: Any, *, wanted: Sequence[Type], result: Type) -> Function:
+    """Return a function of a text, where all but the text is written out."""
+    constants = tuple(range(1, len(wanted)))
+    return Function(name, _optional(wanted, result), sql, value, constants=constants, check=check)
+
+
 PATTERN = (
-    Function(
-        "regexp_matches",
-        _optional([_T, _T, _T], _B),
-        _sql("regexp_matches"),
-        _matches,
-        constants=(1, 2),
-        check=_check_match,
-    ),
-    Function(
-        "regexp_full_match",
-        _optional([_T, _T, _T], _B),
-        _sql("regexp_full_match"),
-        _full_match,
-        constants=(1, 2),
-        check=_check_match,
-    ),
-    Function(
-        "regexp_extract",
-        _optional([_T, _T, _I, _T], _T),
-        _extract_sql,
-        _extract,
-        constants=(1, 2, 3),
-        check=_check_extract,
-    ),
-    Function(
-        "regexp_replace",
-        _optional([_T, _T, _T, _T], _T),
-        _replace_sql,
-        _replace,
-        constants=(1, 2, 3),
-        check=_check_replace,
-    ),
+    _pattern("regexp_matches", _sql("regexp_matches"), _matches, _check_match, wanted=[_T, _T, _T], result=_B),
+    _pattern("regexp_full_match", _sql("regexp_full_match"), _full_match, _check_match, wanted=[_T, _T, _T], result=_B),
+    _pattern("regexp_extract", _extract_sql, _extract, _check_extract, wanted=[_T, _T, _I, _T], result=_T),
+    _pattern("regexp_replace", _replace_sql, _replace, _check_replace, wanted=[_T, _T, _T, _T], result=_T),
 )

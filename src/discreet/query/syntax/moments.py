@@ -77,11 +77,6 @@ def _difference(node: exp.Expr) -> Applied:
     return difference_of("diff", node.args.get("unit") or exp.Literal.string("day"), node.expression, node.this)
 
 
-def _formatted(node: exp.Expr) -> Applied:
-    nothing_but(node, {"this", "format"})
-    return "strftime", [node.this, node.args["format"]]
-
-
 def _plus(node: exp.Expr) -> Applied | None:
     """Return a time and an interval on either side; anything else is a plain sum."""
     nothing_but(node, {"this", "expression"})
@@ -178,7 +173,6 @@ MOMENT_RULES: dict[type[exp.Expr], Callable[[exp.Expr], Applied | None]] = {
     exp.TimestampTrunc: _truncate,
     exp.DateTrunc: _truncate,
     exp.DateDiff: _difference,
-    exp.TimeToStr: _formatted,
     exp.Add: _plus,
     exp.Sub: _minus,
     exp.DateAdd: _date_add,

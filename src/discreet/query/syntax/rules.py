@@ -159,29 +159,10 @@ def _text(e: exp.Expr) -> exp.Expr:
     return exp.Cast(this=e, to=exp.DataType.build("VARCHAR"))
 
 
-def _matches(node: exp.Expr) -> Applied:
-    nothing_but(node, {"this", "expression", "flag"})
-    return "regexp_matches", [node.this, node.expression, *_given(node, "flag")]
-
-
-def _whole_match(node: exp.Expr) -> Applied:
-    nothing_but(node, {"this", "expression", "options"})
-    return "regexp_full_match", [node.this, node.expression, *_given(node, "options")]
-
-
 def _extracted(node: exp.Expr) -> Applied:
     nothing_but(node, {"this", "expression", "group", "parameters", "null_if_pos_overflow"})
-    group = node.args.get("group") or exp.Literal.number(0)
-    return "regexp_extract", [node.this, node.expression, group, *_given(node, "parameters")]
-
-
-def _replaced(node: exp.Expr) -> Applied:
-    nothing_but(node, {"this", "expression", "replacement", "modifiers", "single_replace"})
-    return "regexp_replace", [node.this, node.expression, node.args["replacement"], *_given(node, "modifiers")]
-
-
-def _given(node: exp.Expr, place: str) -> list[exp.Expr]:
-    return [node.args[place]] if node.args.get(place) else []
+    group, options = node.args.get("group") or exp.Literal.number(0), node.args.get("parameters")
+    return "regexp_extract", [node.this, node.expression, group, *([options] if options else [])]
 
 
 RULES: dict[type[exp.Expr], Callable[[exp.Expr], Applied]] = {
@@ -202,10 +183,6 @@ RULES: dict[type[exp.Expr], Callable[[exp.Expr], Applied]] = {
     exp.Pad: _pad,
     exp.Left: _left,
     exp.Concat: _concat,
-    exp.RegexpLike: _matches,
-    exp.RegexpFullMatch: _whole_match,
-    exp.SimilarTo: _whole_match,
     exp.RegexpExtract: _extracted,
-    exp.RegexpReplace: _replaced,
 }
 """Node → the rule that reads it."""
