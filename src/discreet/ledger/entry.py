@@ -1,8 +1,8 @@
-"""What a ledger can say: entries of a few kinds, one value for each with its fields in JSON, and their stored form.
+"""What a ledger can say: entries of a few kinds, and their stored form.
 
-What is not in the table of kinds was written by another version and is refused, never skipped. A kind's `to_json` and
-`from_json` are each other's inverse; what `from_json` cannot read it refuses with a `ValueError`, `TypeError`,
-`KeyError` or `InvalidParameter`, which `from_row` turns into words.
+`to_json` and `from_json` are each other's inverse; what `from_json` cannot read it refuses with a `ValueError`,
+`TypeError`, `KeyError` or `InvalidParameter`, which `from_row` turns into words. A kind that is not in `KINDS` was
+written by another version and is refused, never skipped.
 
 What an owner writes is signed off: `by` says by whom and `reason` why, in public words. None can be taken back. A cap
 is a budget with its own `per_query`, and a capacity in the units of the account's filter. A later entry of the name
@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar, get_args
 
 from discreet.accounting.filter import Charge, Tally
 from discreet.errors import InvalidParameter, LedgerCorrupt, LedgerError
+from discreet.ledger import forms
 from discreet.ledger.chain import canonical, link, parse
 from discreet.ledger.failures import ANOTHER, KEEP
 from discreet.ledger.forms import (
@@ -38,7 +39,6 @@ from discreet.ledger.forms import (
     Fields,
     Form,
     fraction,
-    number,
     object_of,
     optional,
     tally,
@@ -156,15 +156,11 @@ class Pinned(Fields):
     """A table's public schema was fixed."""
 
     kind: ClassVar[str] = "schema"
+    keyed_by: ClassVar[str] = "table"
     forms: ClassVar[Mapping[str, Form[Any]]] = {"table": TEXT, "schema": OBJECT}
 
     table: str
     schema: dict[str, Any]
-
-    @property
-    def key(self) -> str:
-        """The table's name."""
-        return self.table
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +171,7 @@ class Charged(Fields):
     """
 
     kind: ClassVar[str] = "charge"
+    keyed_by: ClassVar[str] = "question"
     forms: ClassVar[Mapping[str, Form[Any]]] = dict.fromkeys(
         ("question", "events", "epsilon", "delta", "spent", "units", "analyst", "note"), OBJECT
     )
@@ -184,11 +181,6 @@ class Charged(Fields):
     spent: Tally
     note: dict[str, Any]
     analyst: str | None = None
-
-    @property
-    def key(self) -> str:
-        """The question's identity."""
-        return self.question
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields."""
@@ -224,16 +216,12 @@ class Released(Fields):
     """A finished release was stored under the charge that paid for it."""
 
     kind: ClassVar[str] = "release"
+    keyed_by: ClassVar[str] = "question"
     forms: ClassVar[Mapping[str, Form[Any]]] = {"question": TEXT, "charge": NUMBER, "release": OBJECT}
 
     question: str
     charge: int
     release: dict[str, Any]
-
-    @property
-    def key(self) -> str:
-        """The question's identity."""
-        return self.question
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,18 +232,11 @@ class PeopleCharged(Fields):
     """
 
     kind: ClassVar[str] = "people"
-    forms: ClassVar[Mapping[str, Form[Any]]] = {
-        "charge": Form(lambda value: None if value is None else number(value)),
-        "commitment": DIGEST,
-    }
+    keyed_by: ClassVar[str] = "charge"
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"charge": _maybe(NUMBER), "commitment": DIGEST}
 
     charge: int | None
     commitment: str
-
-    @property
-    def key(self) -> str:
-        """The number of the charge; empty for a merge."""
-        return "" if self.charge is None else str(self.charge)
 
 
 @lru_cache(maxsize=64)
@@ -337,6 +318,7 @@ class GroupCapped(Act):
     """All analysts of this group together may spend this much."""
 
     kind: ClassVar[str] = "group"
+    keyed_by: ClassVar[str] = "name"
     forms: ClassVar[Mapping[str, Form[Any]]] = {"name": TEXT, "budget": BUDGET, "capacity": TALLY, **ACT}
 
     name: str
@@ -345,17 +327,13 @@ class GroupCapped(Act):
     by: str
     reason: str
 
-    @property
-    def key(self) -> str:
-        """The group's name."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
 class AnalystCapped(Act):
     """This analyst, in this group or none, may spend this much."""
 
     kind: ClassVar[str] = "analyst"
+    keyed_by: ClassVar[str] = "name"
     forms: ClassVar[Mapping[str, Form[Any]]] = {**GroupCapped.forms, "group": NAME}
 
     name: str
@@ -364,11 +342,6 @@ class AnalystCapped(Act):
     capacity: Tally
     by: str
     reason: str
-
-    @property
-    def key(self) -> str:
-        """The analyst's name."""
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,21 +378,7 @@ Content: TypeAlias = (
     | Locked
 )
 
-KINDS: dict[str, type[Content]] = {
-    "account": Opened,
-    "schema": Pinned,
-    "charge": Charged,
-    "release": Released,
-    "people": PeopleCharged,
-    "budget": Rebudgeted,
-    "freeze": Frozen,
-    "thaw": Thawed,
-    "close": Closed,
-    "analyst": AnalystCapped,
-    "group": GroupCapped,
-    "moved": Moved,
-    "lock": Locked,
-}
+KINDS: dict[str, type[Content]] = {content.kind: content for content in get_args(Content)}
 """Every stored kind."""
 
 
@@ -505,7 +464,7 @@ def from_row(row: Row) -> Entry:
     if body.get("units") is not None:
         raise LedgerError(f"entry {row.seq} of the ledger is charged per unit, in an unknown form.", hint=ANOTHER)
     try:
-        entry = Entry(seq, text(time), text(population), KINDS[kind].from_json(body))
+        entry = Entry(seq, forms.text(time), forms.text(population), KINDS[kind].from_json(body))
     except InvalidParameter as error:
         raise LedgerError(f"entry {row.seq} of the ledger cannot be read: {error.message}", hint=ANOTHER) from None
     except (ValueError, KeyError, AttributeError, TypeError, ArithmeticError):

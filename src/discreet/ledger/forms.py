@@ -41,11 +41,13 @@ class Fields:
     __slots__ = ()
 
     forms: ClassVar[Mapping[str, Form[Any]]]
+    keyed_by: ClassVar[str] = ""
 
     @property
     def key(self) -> str:
-        """What its kind is looked up by; empty where an account has one at a time."""
-        return ""
+        """What its kind is looked up by: the field `keyed_by`; empty where an account has one at a time."""
+        value = getattr(self, self.keyed_by) if self.keyed_by else None
+        return "" if value is None else str(value)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields."""

@@ -1,4 +1,4 @@
-"""A ledger that lives as long as its process, and transactions in memory: for trying out, and over other stores."""
+"""A ledger that lives as long as its process, and what is written over a moment of any store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import islice
 from typing import TypeVar
 
 from discreet.errors import LedgerError
-from discreet.ledger.store import Row, Transaction
+from discreet.ledger.store import Moment, Row, Transaction
 
 
 class Overlay:
-    """What is written over another transaction, which is only read, or over an empty store.
+    """A transaction over a moment of a store, which is only read, or over an empty store.
 
     Attributes:
         added: the rows that were added.
@@ -21,8 +21,9 @@ class Overlay:
         stored: the bytes that were set; None for those that were removed.
     """
 
-    def __init__(self, base: Transaction | None = None, *, writes: bool = True) -> None:
+    def __init__(self, base: Moment | None = None, *, writes: bool = True, place: str = ":memory:") -> None:
         self._base = base
+        self._place = place
         self._writes = writes
         self.added: list[Row] = []
         self.changed: dict[str, str] = {}
@@ -98,7 +99,7 @@ class Overlay:
 
     def _check(self) -> None:
         if not self._writes:
-            raise LedgerError("the ledger :memory: is only being read.")
+            raise LedgerError(f"the ledger {self._place} is only being read.")
 
 
 EMPTY = Overlay(writes=False)

@@ -34,8 +34,8 @@ class Row(NamedTuple):
     hash: str
 
 
-class Transaction(Protocol):
-    """One moment of a store. `append`, `put` and `put_blob` are refused in a read transaction."""
+class Moment(Protocol):
+    """One moment of a store, to be read."""
 
     def last(self) -> Row | None:
         """Return the row with the highest number."""
@@ -49,14 +49,8 @@ class Transaction(Protocol):
     def rows(self, *, after: int, limit: int, population: str | None = None, kind: str | None = None) -> list[Row]:
         """At most `limit` rows numbered above `after`, in order; of one population or kind if it is given."""
 
-    def append(self, row: Row) -> None:
-        """Add a row at the end."""
-
     def get(self, name: str) -> str | None:
         """Return the state of that name."""
-
-    def put(self, name: str, value: str) -> None:
-        """Set the state of that name."""
 
     def names(self) -> list[str]:
         """Return the names of all states, sorted by code point."""
@@ -64,11 +58,21 @@ class Transaction(Protocol):
     def blob(self, name: str) -> bytes | None:
         """Return the bytes of that name: what is too large for a state, some MB each."""
 
-    def put_blob(self, name: str, value: bytes | None) -> None:
-        """Set the bytes of that name; None removes them."""
-
     def blobs(self) -> list[str]:
         """Return the names of all blobs, sorted by code point."""
+
+
+class Transaction(Moment, Protocol):
+    """One moment, and what is written at it; to write is refused in a read transaction."""
+
+    def append(self, row: Row) -> None:
+        """Add a row at the end."""
+
+    def put(self, name: str, value: str) -> None:
+        """Set the state of that name."""
+
+    def put_blob(self, name: str, value: bytes | None) -> None:
+        """Set the bytes of that name; None removes them."""
 
 
 class Store(Protocol):

@@ -16,6 +16,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.accounting.rdp import renyi_for
 from discreet.errors import InvalidParameter
 from discreet.ledger.entry import Opened
+from discreet.privacy.exact import first_whole
 from discreet.privacy.guarantee import Budget, words
 
 _STEPS = 1 << 20  # of the factor by which a curve is scaled
@@ -101,10 +102,6 @@ def _scaled(units: CurveFilter, budget: Budget) -> CurveFilter:
         except InvalidParameter:
             return None
 
-    low, high = 0, 1  # the conversion grows with the curve, so that bisection finds the last factor
-    while high < _STEPS << 20 and at(high) is not None:
-        low, high = high, high * 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if at(middle) is not None else (low, middle)
-    return at(low) or CurveFilter(budget, tuple(Fraction(0) for _ in units.curve))
+    # the conversion grows with the curve, so that bisection finds the last factor
+    last = first_whole(lambda steps: steps >= _STEPS << 20 or at(steps) is None) - 1
+    return at(last) or CurveFilter(budget, tuple(Fraction(0) for _ in units.curve))

@@ -586,7 +586,7 @@ def test_a_client_that_hangs_in_a_transaction_loses_it(
     ledger.open_account("p", Budget(1))
 
     def work(now: Any) -> None:
-        now._link.ask("SET LOCAL idle_in_transaction_session_timeout = '50ms'")
+        now._base._link.ask("SET LOCAL idle_in_transaction_session_timeout = '50ms'")
         time.sleep(2)
         now.put("x", "1")
 

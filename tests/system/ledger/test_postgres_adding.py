@@ -20,8 +20,7 @@ from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.postgres.adding import _TYPES, PROCEDURE, Adding
 from discreet.ledger.postgres.link import Link
-from discreet.ledger.postgres.store import PostgresStore
-from discreet.ledger.postgres.tables import procedure
+from discreet.ledger.postgres.store import PostgresStore, procedure
 from discreet.ledger.postgres.url import address
 from discreet.privacy.event import Composed, GaussianEvent
 from discreet.privacy.guarantee import Approximate, Budget

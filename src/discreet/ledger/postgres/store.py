@@ -12,22 +12,161 @@ References: https://www.postgresql.org/docs/current/wal-async-commit.html
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 from discreet.errors import LedgerError
 from discreet.ledger.failures import ANOTHER
+from discreet.ledger.memory import Overlay
 from discreet.ledger.postgres import failures
-from discreet.ledger.postgres.adding import Adding
+from discreet.ledger.postgres.adding import PROCEDURE, Adding
 from discreet.ledger.postgres.failures import Lost, Refused
 from discreet.ledger.postgres.link import Link, Step, Values
 from discreet.ledger.postgres.pool import Pool
-from discreet.ledger.postgres.statements import DURABLE, FACTS, OUTCOME, UNSAFE, Statements
-from discreet.ledger.postgres.tables import FORMAT, tables
-from discreet.ledger.postgres.transaction import Habits, PostgresTransaction
+from discreet.ledger.postgres.statements import DURABLE, FACTS, OUTCOME, STATE, UNSAFE, Statements
 from discreet.ledger.postgres.url import Address
-from discreet.ledger.store import Added, Addition, Transaction
+from discreet.ledger.store import Added, Addition, Row, Transaction
+
+_PIECE = 4 << 20
+"""Bytes of a blob in one row, far from the server's limit for a value."""
+
+_HABITS = 8
+"""How many states, and how many entries, are remembered to be asked for at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What the last transaction asked for, and the next one will probably ask for too: states and entries."""
+
+    states: frozenset[str] = frozenset()
+    rows: frozenset[int] = frozenset()
+
+
+class PostgresMoment:
+    """What a transaction reads; what it writes lies over this until the commit."""
+
+    def __init__(self, link: Link, statements: Statements, habits: Habits, found: list[Values]) -> None:
+        self._link = link
+        self._statements = statements
+        self._states: dict[str, str | None] = dict.fromkeys(habits.states)
+        self._states.update((values[1], values[2]) for values in found if values[0] == STATE)
+        self._rows = {row.seq: row for row in _rows(found) if row.seq > 0}
+        self._last = max(self._rows, default=0)
+        self._asked: set[str] = set()
+        self._looked: set[int] = set()
+
+    def last(self) -> Row | None:
+        """Return the row with the highest number."""
+        return self._rows.get(self._last)
+
+    def row(self, seq: int) -> Row | None:
+        """Return the row with that number."""
+        self._looked.add(seq)
+        return self._rows[seq] if seq in self._rows else self._one(self._statements.row, seq)
+
+    def latest(self, population: str, kind: str, key: str, *, before: int) -> Row | None:
+        """Return the last row with these three and a number below `before`."""
+        return self._one(self._statements.latest, population, kind, key, before)
+
+    def rows(self, *, after: int, limit: int, population: str | None = None, kind: str | None = None) -> list[Row]:
+        """At most `limit` rows with numbers above `after`, in order."""
+        return _rows(self._all(self._statements.rows, after, limit, population, kind))
+
+    def get(self, name: str) -> str | None:
+        """Return the state of that name."""
+        self._asked.add(name)
+        if name not in self._states:
+            found = self._all(self._statements.state, name)
+            self._states[name] = str(found[0][0]) if found else None
+        return self._states[name]
+
+    def names(self) -> list[str]:
+        """Return the names of all states, sorted."""
+        return sorted(str(name) for (name,) in self._all(self._statements.states))
+
+    def blob(self, name: str) -> bytes | None:
+        """Return the bytes of that name."""
+        pieces = self._all(self._statements.blob, name)
+        return b"".join(piece for (piece,) in pieces) if pieces else None
+
+    def blobs(self) -> list[str]:
+        """Return the names of all blobs, sorted."""
+        return sorted(str(name) for (name,) in self._all(self._statements.blobs))
+
+    def habits(self, added: list[Row]) -> Habits:
+        """Return what the next transaction of this store will probably ask for: the last entries it gets unasked."""
+        looked = {row.seq for row in added[-1:]} | {seq for seq in self._looked if seq < self._last - 1}
+        return Habits(frozenset(sorted(self._asked)[:_HABITS]), frozenset(sorted(looked)[-_HABITS:]))
+
+    def _one(self, statement: str, *values: Any) -> Row | None:
+        found = _rows(self._all(statement, *values))
+        return found[0] if found else None
+
+    def _all(self, statement: str, *values: Any) -> list[Values]:
+        return self._link.ask((statement, *values))[0]
+
+
+def _rows(found: list[Values]) -> list[Row]:
+    return [Row(*values) for values in found]
+
+
+def stored_blobs(statements: Statements, blobs: Mapping[str, bytes | None]) -> Iterator[Step]:
+    """Yield the steps that store these blobs, in pieces; None removes one."""
+    for name, value in blobs.items():
+        yield (statements.remove_blob, name)
+        if value is not None:
+            for part, start in enumerate(range(0, max(1, len(value)), _PIECE)):
+                yield (statements.add_to_blob, name, part, value[start : start + _PIECE])
+
+
+FORMAT = 1
+"""The version of the format that is written, in which docs/ledger-format.md describes the tables."""
+
+_TABLES = """
+DO $make$ BEGIN
+  PERFORM pg_advisory_xact_lock(hashtext('a ledger of discreet'), hashtext('{schema}'));
+  IF to_regclass('"{schema}".ledger') IS NOT NULL THEN RETURN; END IF;
+  IF to_regnamespace('"{schema}"') IS NULL THEN CREATE SCHEMA "{schema}"; END IF;
+  CREATE TABLE "{schema}".entry (
+    seq bigint PRIMARY KEY,
+    population text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    "key" text COLLATE "C" NOT NULL,
+    body text COLLATE "C" NOT NULL,
+    hash text COLLATE "C" NOT NULL,
+    attempt bigint
+  );
+  CREATE INDEX entry_by_key ON "{schema}".entry (population, kind, "key", seq);
+  CREATE TABLE "{schema}".state (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL);
+  CREATE TABLE "{schema}".blob (
+    name text COLLATE "C",
+    part integer,
+    value bytea NOT NULL,
+    PRIMARY KEY (name, part)
+  );
+  ALTER TABLE "{schema}".blob ALTER value SET STORAGE EXTERNAL;
+  CREATE FUNCTION "{schema}".entry_stays() RETURNS trigger LANGUAGE plpgsql
+    AS 'BEGIN RAISE EXCEPTION ''entries never change''; END';
+  CREATE TRIGGER entry_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON "{schema}".entry
+    EXECUTE FUNCTION "{schema}".entry_stays();
+  CREATE TABLE "{schema}".ledger (format integer NOT NULL, fence bigint NOT NULL DEFAULT 0);
+  INSERT INTO "{schema}".ledger VALUES ({format});
+  {procedure}
+END $make$
+"""
+
+
+def procedure(schema: str, text: str = PROCEDURE) -> str:
+    """Return the statement that makes the procedure."""
+    return text.format(schema=schema, format=FORMAT)
+
+
+def tables(schema: str) -> str:
+    """Return the statement that makes an empty ledger unless there is one."""
+    return _TABLES.format(schema=schema, format=FORMAT, procedure=procedure(schema))
+
 
 PATIENCE = 30.0
 """Seconds to wait for other clients before `LedgerBusy`."""
@@ -118,12 +257,8 @@ class PostgresStore:
                 except Exception:
                     self._leave(begun)  # what the error says may rest on what is not on the disk yet
                     raise
-                self._habits[writes] = begun.transaction.habits()
-                changes = begun.transaction.changes()
-                if changes is None:
-                    self._leave(begun)
-                else:
-                    self._commit(begun, changes)
+                self._habits[writes] = begun.moment.habits(begun.transaction.added)
+                self._commit(begun)
                 return result
             finally:
                 for link in held:
@@ -149,8 +284,8 @@ class PostgresStore:
                 self._check_format(link)
                 raise
             number, waiting = self._facts(found)
-            transaction = PostgresTransaction(link, self._statements, self.place, habits, found, writes=writes)
-            return _Begun(link, transaction, number, waiting)
+            moment = PostgresMoment(link, self._statements, habits, found)
+            return _Begun(link, moment, Overlay(moment, writes=writes, place=self.place), number, waiting)
 
     def _opening(self, habits: Habits, *, writes: bool) -> tuple[Step, Step]:
         """Begins a transaction, and asks at once what it will probably need."""
@@ -164,9 +299,16 @@ class PostgresStore:
         if begun.link.usable:
             begun.link.ask(f"ROLLBACK; {DURABLE}" if begun.waiting else "ROLLBACK")
 
-    def _commit(self, begun: _Begun, changes: list[Step]) -> None:
+    def _commit(self, begun: _Begun) -> None:
+        written = begun.transaction
+        for step in stored_blobs(self._statements, written.stored):  # large: one at a time
+            begun.link.ask(step)
+        rest = [self._statements.written(written.added, written.changed)] if written.added or written.changed else []
+        if not rest and not written.stored:
+            self._leave(begun)
+            return
         try:
-            begun.link.ask(*changes, f"COMMIT; {DURABLE}")
+            begun.link.ask(*rest, f"COMMIT; {DURABLE}")
             return
         except Refused:
             if not begun.link.commits:
@@ -257,7 +399,8 @@ class _Begun(NamedTuple):
     """An open transaction, its number, and whether it can see what is not on the disk yet."""
 
     link: Link
-    transaction: PostgresTransaction
+    moment: PostgresMoment
+    transaction: Overlay
     number: str
     waiting: bool
 
