@@ -120,7 +120,9 @@ def test_an_error_cannot_move_the_cursor(call: Call, failing: Callable[[BaseExce
     ("args", "says"),
     [
         (["teach"], "No such command 'teach'"),
-        (["sql", "adult.parquet"], "Missing argument 'QUERY'"),
+        (["sql"], "Missing argument '[SOURCE] QUERY'"),
+        (["sql", "adult.parquet"], "The query has no SOURCE, and there is no policy discreet.toml in this folder"),
+        (["sql", "a", "b", "c"], "There is more than a SOURCE and a QUERY"),
         (["sql", "a", "b", "--epsilon", "1", "--sauce"], "No such option"),
         (["sql", "a", "b", "--epsilon", "1", "--noise", "pink"], "'pink' is not one of"),
         (["sql", "a", "b", "--epsilon", "1", "--max-rows", "few"], "'few' is not a valid integer"),

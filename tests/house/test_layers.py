@@ -14,7 +14,7 @@ LEVELS: tuple[set[str], ...] = (
     {"mechanisms", "local", "ledger", "catalog"},
     {"verify", "query"},
     {"plan", "backends"},
-    {"spending", "post"},
+    {"spending", "post", "policy"},
     {"engine"},
     {"discreet"},
     {"learn", "synth", "sketch", "recipes"},

@@ -40,7 +40,8 @@ def open_source(
         if not source:
             raise InvalidParameter("connect() was given no table.", hint='connect({"visits": "visits.parquet"}, …)')
         _check_tables(list(source))
-        found = {n: _open_one(n, s, connection, names) for n, s in source.items()}
+        inside = _from_database(source, connection)
+        found = {n: inside.get(n) or _open_one(n, s, connection, names) for n, s in source.items()}
     if names is not None and any(s.kind != "CSV" for s in found.values()):
         raise InvalidParameter(
             "names= is for CSV files without a header.", hint="leave it out; other sources name their columns"
@@ -94,8 +95,8 @@ def _file(name: str, path: str, connection: duckdb.DuckDBPyConnection, names: Se
         return _parquet(name, files, connection)
     if Path(path).suffix.lower() in _DATABASES:
         raise SourceError(
-            f"The DuckDB database {Path(path).name!r} stands among other tables.",
-            hint="connect it alone: it brings all its tables",
+            f"The DuckDB database {Path(path).name!r} stands beside another one.",
+            hint="connect tables of one database, and files beside them",
         )
     raise SourceError(
         f"The kind of {Path(path).name!r} cannot be told from its name.",
@@ -223,6 +224,20 @@ def _database(path: str, connection: duckdb.DuckDBPyConnection) -> dict[str, Sou
         )
     _check_tables([_in_schema(schema, table) for schema, table in found])  # a dot may stand in either name
     return {_in_schema(schema, table): _database_table(schema, table) for schema, table in found}
+
+
+def _from_database(source: Mapping[str, object], connection: duckdb.DuckDBPyConnection) -> dict[str, Source]:
+    """Return the tables that are given as the path of a DuckDB database, by their names in it, and no others of it."""
+    paths = {name: _path(s) for name, s in source.items() if isinstance(s, str | os.PathLike)}
+    given = {name: path for name, path in paths.items() if Path(path).suffix.lower() in _DATABASES}
+    if len(set(given.values())) != 1:  # several are refused as files
+        return {}
+    inside = _database(next(iter(given.values())), connection)
+    for name, path in given.items():
+        if name not in inside:
+            listed = ", ".join(list(inside)[:12])
+            raise SourceError(f"The database {Path(path).name!r} has no table {name!r:.80}.", hint=f"it has {listed}")
+    return {name: inside[name] for name in given}
 
 
 def views_beside(connection: duckdb.DuckDBPyConnection) -> list[str]:

@@ -275,8 +275,8 @@ DIALECT = click.option(
 NOISE = click.option("--noise", type=click.Choice(["laplace", "gaussian"]), help="Laplace unless given.")
 
 _OPTIONS: list[Callable[[Any], Any]] = [
-    click.argument("source"),
-    click.argument("query"),
+    click.argument("words", metavar="[SOURCE] QUERY", nargs=-1, required=True),
+    click.option("--policy", metavar="FILE", help="Policy of the tables; ./discreet.toml where no SOURCE is given."),
     click.option("--unit", metavar="COLUMN", help="The column that says whose row it is."),
     click.option("--each-row", is_flag=True, help="Each row is one person."),
     click.option("--epsilon", type=Amount(positive), help="ε, the privacy cost of the query."),

@@ -66,7 +66,7 @@ def error(problem: DiscreetError, *, as_json: bool, typed: Sequence[str] = ()) -
     """Print an error of ours, its arguments as options; for missing facts also the command as typed, with them."""
     from discreet.cli.hints import for_command_line
 
-    added = " ".join(for_command_line(fact.say) for fact in problem.missing if fact.kind)
+    added = " ".join(for_command_line(fact.say) for fact in problem.missing if fact.kind not in ("", "policy"))
     line = f"{_quoted(['discreet', *typed])} {added}" if added and typed else ""
     message, hint = for_command_line(problem.message), _ended(for_command_line(problem.hint))
     failure(type(problem).__name__, message, hint, as_json=as_json, line=line)

@@ -38,7 +38,7 @@ def command(confidence: float, as_json: bool, show_sql: bool, explain: bool, **a
     With --error instead of --epsilon it is planned at the least ε that makes the errors so small.
     No data is read, nothing is charged, and no account is opened: --budget is not needed.
     """
-    asked_for = QueryCall(**asked)
+    asked_for = QueryCall.taken_from(asked)
     guesses = asked_for.guesses
     from discreet.plan.explain import report_errors, report_lines
 

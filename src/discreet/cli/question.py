@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.options import Bounds
@@ -13,8 +14,24 @@ from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, Miss
 
 if TYPE_CHECKING:
     from discreet.engine.session import Session
+    from discreet.policy import PolicyTerms
     from discreet.privacy.guarantee import Budget
     from discreet.privacy.unit import PrivacyUnit
+
+_FIXED = {
+    "--ledger": "ledger",
+    "--budget": "budget",
+    "--budget-delta": "budget_delta",
+    "--per-query": "per_query",
+    "--per-person": "per_person",
+    "--table": "tables",
+    "--unit-path": "paths",
+    "--public": "public",
+    "--names": "names",
+    "--relation": "relation",
+    "--filter": "filter",
+}
+"""Options that only a policy says where there is one, and the names of their values."""
 
 
 def sources(source: str, tables: Sequence[tuple[str, str]]) -> str | dict[str, str]:
@@ -64,10 +81,11 @@ def _naming(option: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class QueryCall:
-    """One call of `sql` or `plan`, as it was typed."""
+    """One call of `sql` or `plan`, as it was typed: over SOURCE, or over the tables of a policy."""
 
     source: str
     query: str
+    policy: str | None
     unit: str | None
     each_row: bool
     tables: Sequence[tuple[str, str]]
@@ -98,10 +116,40 @@ class QueryCall:
     truncation: Fraction
     bounds: str | None
 
+    @classmethod
+    def taken_from(cls, asked: dict[str, Any]) -> QueryCall:
+        """Return the call of a command with these options.
+
+        Raises:
+            InvalidParameter: neither a source nor a policy, both, or options of what a policy fixes.
+        """
+        from discreet.policy import FILE, is_policy
+
+        words, policy = asked.pop("words"), asked.pop("policy")
+        if len(words) > 2:
+            raise InvalidParameter("There is more than a SOURCE and a QUERY.", hint="put the query in quotes")
+        *sources, query = words
+        source = sources[0] if sources else ""
+        if source and is_policy(source) and policy is None:
+            source, policy = "", source
+        if source and policy is not None:
+            raise InvalidParameter("--policy names the tables, and SOURCE another one.", hint="leave SOURCE out")
+        if not source and policy is None:
+            if not Path(FILE).exists():
+                raise InvalidParameter(
+                    f"The query has no SOURCE, and there is no policy {FILE} in this folder.",
+                    hint='write SOURCE "SELECT …", or make a policy with `discreet init SOURCE`',
+                )
+            policy = FILE
+        if policy is not None and (fixed := [option for option, name in _FIXED.items() if asked[name]]):
+            raise InvalidParameter(f"{fixed[0]} is fixed by the policy {policy}.", hint=f"leave {fixed[0]} out")
+        return cls(source=source, query=query, policy=policy, **asked)
+
     @property
     def place(self) -> str:
         """The path of the ledger, or its URL."""
-        return self.ledger or "discreet.ledger"
+        found = self._by_policy()
+        return self.ledger or "discreet.ledger" if found is None else str(found.arguments["ledger"])
 
     @property
     def shown(self) -> str:
@@ -113,6 +161,9 @@ class QueryCall:
     @property
     def files(self) -> list[str]:
         """What is used and must not be written over: the ledger and the sources, as they were typed."""
+        found = self._by_policy()
+        if found is not None:
+            return [str(self.policy), self.place, *found.arguments["source"].values()]
         return [self.place, self.source, *(source for _, source in self.tables)]
 
     def open(self) -> Session:
@@ -166,6 +217,20 @@ class QueryCall:
     ) -> Session:
         import discreet as dp
 
+        found = self._by_policy()
+        if found is not None and ledger == self.place:
+            return dp.connect(
+                self.policy,
+                unit=found.arguments["unit"],
+                columns=columns(self.ranges, self.values),
+                population=self.population,
+                version=self.version,
+                analyst=analyst,
+                bounds=self.bounds,
+            )
+        if found is not None:
+            terms = {"ledger": ledger, "budget": budget, "per_person": None, "analyst": None, "version": self.version}
+            return dp.connect(**(found.arguments | {"unit": _guessed(found.arguments["unit"])} | terms))
         return dp.connect(
             sources(self.source, self.tables),
             unit=self._unit(),
@@ -188,6 +253,10 @@ class QueryCall:
         from discreet.backends.sources import table_name
         from discreet.engine.connect import missing_terms
 
+        if (by := self._by_policy()) is not None:
+            terms, whose = by.arguments, by.arguments["population"]
+            opened = {"budget", "per_person"} & terms.keys() or self.has_account(whose)
+            return by.lacks(missing_terms(terms["unit"], terms.get("bounds"), None if opened else whose))
         name = self.population or ("" if self.tables else table_name(self.source))
         funded = self._budget() is not None or self.per_person is not None or not name or self.has_account(name)
         found = missing_terms(self._unit(), self.bounds, None if funded else name)
@@ -198,7 +267,7 @@ class QueryCall:
         """Return the refusal that names these facts and those that the query lacks, as far as that can be told."""
         from discreet.privacy.guarantee import Budget
 
-        known = self._unit() is not None
+        known = self.policy is not None or self._unit() is not None
         guess = replace(self, each_row=True, paths=())
         if known and self.unit:
             guess = replace(self, max_groups=self.max_groups or 3, max_rows=self.max_rows or 10)
@@ -217,6 +286,23 @@ class QueryCall:
                 replace(f, say="budget=dp.Budget(epsilon=3, delta=1e-6)") if f.kind == "budget" else f for f in missing
             ]
         return MissingBounds.of(missing)
+
+    def _by_policy(self) -> PolicyTerms | None:
+        """Return what the policy says, tightened by the options; None without one."""
+        import discreet as dp
+        from discreet.policy import Policy
+
+        if self.policy is None:
+            return None
+        return Policy.read(self.policy).connection(
+            population=self.population,
+            analyst=self.analyst,
+            unit=dp.PrivacyUnit.row() if self.each_row else self.unit,
+            max_groups=self.max_groups,
+            max_rows=self.max_rows,
+            columns=columns(self.ranges, self.values),
+            bounds=self.bounds,
+        )
 
     def _unit(self) -> PrivacyUnit | None:
         import discreet as dp
@@ -264,6 +350,15 @@ class QueryCall:
             raise InvalidParameter("The δ of the budget is given twice.", hint="write --budget 3,1e-6, and no more")
         cap = {} if self.per_query is None else {"per_query": self.per_query}
         return dp.Budget(epsilon, delta if delta is not None else self.budget_delta or 0, **cap)
+
+
+def _guessed(unit: PrivacyUnit | None) -> PrivacyUnit:
+    """Return who stands in for the unit in a plan that is made to find out what is missing."""
+    import discreet as dp
+
+    if unit is None or unit.is_row:
+        return dp.PrivacyUnit.row()
+    return dp.PrivacyUnit(unit.column, unit.max_groups or 3, unit.max_rows or 10, unit.tables)
 
 
 def have_accounts(place: str, populations: Sequence[str]) -> bool:

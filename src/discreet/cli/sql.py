@@ -33,11 +33,13 @@ def command(**asked: Any) -> None:
 
     SOURCE is a Parquet, CSV or JSON file, a glob of such files, or a DuckDB file. The table in QUERY has the
     name of the file without its ending; --table adds others, and --public and --unit-path say whose they are.
+    Without SOURCE, tables, units, bounds and budgets are those of the policy discreet.toml in this folder, or of
+    --policy FILE; `discreet init SOURCE` drafts one.
     The cost is charged to the population's account before any data is
     read. The same question asked again gets the same answer, free.
     """
     how = Answering.taken_from(asked)
-    call = QueryCall(**asked)
+    call = QueryCall.taken_from(asked)
     how.check(call.files)
     with call.open() as session:
         release = how.ask(session, call.query, call.price() | call.wanted(how.confidence), ledger=call.shown)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Never, TypeVar
+from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
-from discreet.errors import InvalidParameter, MissingBounds, MissingFact
+from discreet.errors import InvalidParameter, LedgerError, MissingBounds, MissingFact
+from discreet.policy import Policy, PolicyTerms, is_policy, refuse_fixed
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 
@@ -51,9 +53,11 @@ def connect(
 
     Args:
         source: a path or glob (Parquet, CSV, JSON, a DuckDB database), a data frame (pandas, polars,
-            pyarrow), or a dict of table names to these.
+            pyarrow), or a dict of table names to these; or a policy file, `discreet.toml`, which says the rest. Then
+            `unit` and `columns` can only tighten what it says, `population` chooses one of several, and what else it
+            fixes is refused.
         unit: who is protected, with caps: `PrivacyUnit("user_id", max_groups=3, max_rows=10)` or `PrivacyUnit.row()`;
-            needed.
+            needed without a policy.
             Its `tables` says of tables without that column which column holds the unit, or which foreign key leads
             to it. Ids are whole numbers or text (`catalog/ids.py`).
         public: the names of the tables whose rows are nobody's. They may be read freely: their values are known from
@@ -84,6 +88,52 @@ def connect(
     Raises:
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
+    terms: dict[str, Any] = {
+        "public": public,
+        "budget": budget,
+        "per_person": per_person,
+        "ledger": ledger,
+        "names": names,
+        "relation": relation,
+        "filter": filter,
+        "curve": curve,
+        "analysts": analysts,
+    }
+    said: dict[str, Any] = {
+        "unit": unit,
+        "columns": columns,
+        "population": population,
+        "analyst": analyst,
+        "bounds": bounds,
+    }
+    if is_policy(source):
+        refuse_fixed(terms)
+        by = Policy.read(cast("str", source)).connection(**said)
+        return _session(**by.arguments, version=version, by=by)
+    return _session(source, version=version, **said, **terms)
+
+
+def _session(
+    source: object,
+    *,
+    unit: PrivacyUnit | str | None,
+    public: Collection[str],
+    columns: Mapping[str, Fact] | None,
+    population: str | None,
+    ledger: str | os.PathLike[str] | None,
+    version: str | None,
+    names: Sequence[str] | None,
+    analyst: str | None,
+    budget: Budget | None = None,
+    per_person: Budget | None = None,
+    relation: str | Relation | None = None,
+    filter: str | None = None,  # noqa: A002  # as above
+    curve: PrivacyLoss | None = None,
+    analysts: str | None = None,
+    bounds: str | None = None,
+    by: PolicyTerms | None = None,
+) -> Session:
+    """Return the session of one population; `by` is the policy that says all this, where one does."""
     from discreet.backends.duckdb import DuckDB
     from discreet.catalog.owners import find_owners
     from discreet.engine.session import Session
@@ -99,11 +149,16 @@ def connect(
 
         def accounts(book: Ledger) -> list[Account]:
             funded = budget is not None or per_person is not None or book.account(whose) is not None
-            if missing := missing_terms(who, bounds, None if funded else whose):
+            missing = missing_terms(who, bounds, None if funded else whose)
+            if missing := missing if by is None else by.lacks(missing):
                 raise MissingBounds.of(missing)
             account = book.prepared_account(
                 whose, budget, relation=wanted, filter=filter, curve=curve, per_person=per_person, analysts=analysts
             )
+            if by is not None:
+                _check_lock(book, by)
+                if analyst is not None and by.cap is not None:
+                    account = account.with_analyst(analyst, by.cap, by="policy", reason=f"[analyst.{analyst}] in it")
             return [account.asked_by(analyst)]
 
         book, (account,), tables = _open(opened, backend, place, facts, {whose: known}, {whose: owners}, accounts)
@@ -197,7 +252,7 @@ def _open(
     """Open the ledger and the accounts of the populations, and make the tables answerable as the accounts keep them."""
     from discreet.catalog.owners import check_unit
     from discreet.catalog.schema import check_declared
-    from discreet.engine.tables import attach_all, find_shapes, pin_all, warn_of_alike
+    from discreet.engine.tables import attach_all, check_alike, find_shapes, pin_all
     from discreet.ledger.ledger import Ledger
 
     whose = list(owners.values())
@@ -208,10 +263,21 @@ def _open(
     check_declared(now, facts)
     book = opened.enter_context(Ledger.prepared(place))
     found = accounts(book)
-    warn_of_alike(book, found, now, whose[0], {table for known in kept for table in known})
+    check_alike(book, found, now, whose[0], {table for known in kept for table in known})
     pinned = pin_all(backend, found, now, whose)
     first = next(iter(units.values()))
     return book, found, attach_all(backend, pinned, whose, unit=first, facts=facts, account=found[0])
+
+
+def _check_lock(book: Ledger, by: PolicyTerms) -> None:
+    """Refuse a ledger that is not locked as the policy says."""
+    if by.locked and not book.is_locked:
+        place, population = shlex.quote(str(by.arguments["ledger"])), shlex.quote(by.arguments["population"])
+        raise LedgerError(
+            f"The policy says that the ledger {place} is locked, and it is not.",
+            hint=f"its owner opens the account and locks it: `discreet ledger open {place} {population} BUDGET`, "
+            f"`discreet ledger lock {place} --by NAME --reason WHY`",
+        )
 
 
 def _refuse(name: str, wanted: str, given: object, hint: str) -> Never:

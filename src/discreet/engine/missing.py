@@ -98,7 +98,8 @@ def _errors(plan: Plan) -> tuple[str, str]:
     for name in plan.columns if plan.stages is None else ():
         for guess, where in ((None, ""), ({"rows": 10_000}, " over 10,000 rows")):
             try:
-                found[name] = f"{name} ± {plan.error(name, assuming=guess):,.3g}{where}"
+                error = plan.error(name, assuming=guess)
+                found[name] = f"{name} ± {error:{',.3g' if error < 1000 else ',.0f'}}{where}"
             except InvalidParameter:
                 continue
             sure += [] if guess else [name]

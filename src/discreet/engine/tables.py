@@ -193,7 +193,7 @@ def _linked(owners: Mapping[str, Owner]) -> list[list[Place]]:
     return groups
 
 
-def warn_of_alike(
+def check_alike(
     book: Ledger,
     accounts: Collection[Account],
     shapes: Mapping[str, TableShape],
@@ -202,23 +202,35 @@ def warn_of_alike(
 ) -> None:
     """Say on stderr which other account has pinned a table of the same column names, for each table that is new here.
 
-    Pins tell of charges. So an analyst who is kept apart is told nothing, and nobody is told of an account whose
-    analysts are (docs/proofs/analysts.md).
+    In a locked ledger such a table is refused, as is one of the same account under another name. Pins tell of charges.
+    So an analyst who is kept apart is told nothing, and nobody is told of an account whose analysts are
+    (docs/proofs/analysts.md).
+
+    Raises:
+        InvalidParameter: the ledger is locked, and the table is known by another population or name.
     """
     if any(account.alone for account in accounts):
         return
     names = {t: _column_names(s.columns) for t, s in shapes.items()}
     private = {t: n for t, n in names.items() if t not in known and not owners[t].public}
-    mine = {account.population for account in accounts}
+    mine, locked = {account.population for account in accounts}, bool(private) and book.is_locked
     for population in book.populations() if private else []:
-        other = None if population in mine else book.account(population)
+        other = None if population in mine and not locked else book.account(population)
         if other is None or other.analysts is Analysts.APART:
             continue
         pins = {t: p for t, p in other.pins().items() if not p.get("public")}
         pinned = {_column_names(n for n, _ in p["columns"]): t for t, p in pins.items()}
         for table in (t for t, found in private.items() if found in pinned):
+            there = pinned[private[table]]
+            if locked:
+                raise InvalidParameter(
+                    f"Table {table!r} has the columns of {there!r} in the account {population!r}, and the ledger is "
+                    "locked: one table has one population and one name.",
+                    hint=f"connect it as {there!r} with population={population!r}; its owner unlocks the ledger "
+                    "for the first query of another table",
+                )
             print(
-                f"discreet: table {table!r} has the columns of {pinned[private[table]]!r} in the account "
+                f"discreet: table {table!r} has the columns of {there!r} in the account "
                 f"{population!r}. If they hold the same people, say population={population!r} (--population), or they "
                 "have two budgets.",
                 file=sys.stderr,

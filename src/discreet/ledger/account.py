@@ -27,12 +27,12 @@ from discreet.ledger.entry import (
 )
 from discreet.ledger.lock import Key
 from discreet.ledger.log import NO_END, Log, Step, View
-from discreet.ledger.names import name
+from discreet.ledger.names import name, person
 from discreet.ledger.people.person_budgets import PersonBudgets
 from discreet.ledger.refusals import LONG, above_each_query, above_one_query, refused, shut, too_long
 from discreet.ledger.states import read_secret, secret_name, tally_text
 from discreet.ledger.units import meter
-from discreet.privacy.guarantee import Budget
+from discreet.privacy.guarantee import Budget, words
 from discreet.privacy.unit import Relation
 
 T = TypeVar("T")
@@ -424,6 +424,31 @@ class Account:
                 are apart, a lowered cap or more than is unreserved.
         """
         return self._write(lambda its: analysts.cap_analyst(its, analyst, cap, group, by, reason), key)
+
+    def with_analyst(self, analyst: str, cap: Budget, *, by: str, reason: str) -> Account:
+        """Return the account with this analyst's cap; the next accepted charge writes the cap where it is not there.
+
+        Raises:
+            InvalidParameter: the ledger has another cap, or only an owner's key adds one.
+        """
+        who = person("analyst", analyst)
+
+        def step(view: View) -> None:
+            terms = (self.population, self.opened, self._units, self._log.store.place, None)
+            its = owner.Owned(view, self._now(view), *terms)
+            if its.now.analyst(who) is None:
+                analysts.cap_analyst(its, who, cap, None, by, reason)
+
+        held = self._read(lambda now: now.analyst(who))
+        if held is None:
+            return Account(self._log, self.population, self.opened, self.secret, None, (*self.pending, step))
+        if (now := held.content.budget) != cap:
+            raise InvalidParameter(
+                f"the cap of {who!r} is {words(now.epsilon, now.delta)} in the ledger, and this asks for "
+                f"{words(cap.epsilon, cap.delta)}.",
+                hint="make them the same: its owner changes a cap with `discreet ledger analyst`",
+            )
+        return self
 
     def cap_group(self, group: str, cap: Budget, *, by: str, reason: str, key: Key | None = None) -> Entry:
         """Add a group of analysts, or change its cap: what they may spend together. See `cap_analyst`."""
