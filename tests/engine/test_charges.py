@@ -26,7 +26,7 @@ from discreet.backends.duckdb import DuckDB
 from discreet.backends.person_filter import PersonFilter
 from discreet.engine.cells import measured
 from discreet.engine.session import Session
-from discreet.errors import DiscreetError, InternalError
+from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.entry import Charged, PeopleCharged
 from discreet.ledger.ledger import Ledger
@@ -546,6 +546,24 @@ def test_it_is_charged_as_the_page_says_or_refused_before_anything(
         # until people are settled, their costs are all that is read
         assert [name for name, _, n in reads if n < max(n for _, _, n in reads)] in ([], ["PersonFilter.people"])
         check_people(session, asked, payer.rule, cell, had, wanted, settled)
+
+
+@pytest.mark.parametrize("short", ["1e-10", "9e-10", "1e-8"])
+def test_a_little_less_than_the_draws_cost_is_not_charged(short: str, sessions: Callable[[str], Session]) -> None:
+    """A price may be asked to nine digits, and is charged to the last one."""
+    epsilon = Fraction(TWO_GAUSSIAN) * (1 - Fraction(short))
+
+    def plan(tables: Sequence[TableSchema]) -> Plan:
+        rows = person_rows("SELECT n FROM t", tables, rows=2)
+        part = person_part("p", rows, width=1, norms=Sensitivity(1, 1), times=2, law=GAUSSIAN)
+        return plan_recipe([part], epsilon=epsilon, delta=DELTA)
+
+    tables = sessions("basic")._desk.tables
+    if short == "1e-8":
+        with pytest.raises(InvalidParameter, match="the draws cost"):
+            plan(tables)
+        return
+    assert gaussian_delta(2 / 16)(float(plan(tables).charge.guarantee.epsilon)) <= D * (1 + 1e-13)
 
 
 def of_the_other(asked: Asked, rule: str) -> list[tuple[float, float]]:

@@ -214,6 +214,8 @@ def plan_recipe(
             f"the draws cost {words(costs.epsilon, d)}, and {words(guarantee.epsilon, d)} was asked.",
             hint="more noise, fewer draws, or a larger epsilon=",
         )
+    if costs.epsilon > guarantee.epsilon and chosen == tuple(parts):
+        guarantee = costs  # laws that were given are charged to the last digit
     plan = Plan("", (), {}, (Payer("", events, guarantee),), parts=chosen)
     try:
         said = json.dumps([of_claim(plan.claim), dict(parameters or {})], sort_keys=True)
