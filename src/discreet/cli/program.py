@@ -15,6 +15,7 @@ from discreet.errors import DiscreetError
 
 COMMANDS = {  # in the order of the help; each module is imported when its command is asked for
     "demo": "discreet.cli.demo",
+    "init": "discreet.cli.init",
     "sql": "discreet.cli.sql",
     "plan": "discreet.cli.plan",
     "both": "discreet.cli.both",

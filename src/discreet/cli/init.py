@@ -1,0 +1,155 @@
+"""`discreet init`: draft of a policy from names and types of tables; no row is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from discreet.cli import output, writing
+from discreet.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from discreet.catalog.shape import TableShape
+
+_EXAMPLE = """\b
+Example, on a table of `discreet demo --save .`:
+  discreet init adult.parquet
+  discreet sql "SELECT COUNT(*) AS n FROM adult" --epsilon 0.5
+"""
+
+_HEAD = """\
+# Policy of discreet, drafted from the names and types of columns: no row was read.
+# Lines that begin with # are not in force. Capital letters and numbers in them are yours to decide:
+# 1. who is protected, under [table.…]; 2. the privacy budget, under [population.…]; 3. public facts, under columns.
+"""
+
+_POPULATION = """\
+[population.{name}]
+ledger = "discreet.ledger"
+# budget = {{ epsilon = 3, delta = 1e-6 }}       # all that may ever be learned about each person; it never resets
+# per_person = {{ epsilon = 2, delta = 1e-6 }}   # or each person's own budget, beside it or instead
+# locked = true                                # after `discreet ledger lock`: only the owner opens accounts
+"""
+
+_UNIT = """\
+# unit = {unit}
+# max_groups = 3              # with unit: groups of one query that a person may enter
+# max_rows = 10               # with unit: rows that a person may add to each of them
+# each_row = true             # instead of these three: each row is one person
+# public = true               # instead of population and unit: table without personal data
+"""
+
+_ANALYST = """\
+# [analyst.ana]               # analysts, each with a cap within the budget; then each query names its analyst
+# tables = [{tables}]
+# budget = {{ epsilon = 1 }}
+"""
+
+
+@click.command("init", short_help="Draft of a policy file from names and types.", epilog=_EXAMPLE)
+@click.argument("sources", metavar="SOURCE…", nargs=-1, required=True)
+@click.option("-o", "--output", "file", default="discreet.toml", show_default=True, help="File to write; - is stdout.")
+@click.option("--population", help="Name of the people whose data it is.")
+def command(sources: Sequence[str], file: str, population: str | None) -> None:
+    """Write a commented policy for the tables in SOURCE….
+
+    SOURCE is a file, a glob or a DuckDB database. Only names and types of columns are read. What cannot follow
+    from them (who is protected, the budget, ranges and values) stands in the draft as comments, for the owner to
+    decide.
+    """
+    if file != "-":
+        writing.check("--output", file, sources)
+        if Path(file).exists():
+            raise InvalidParameter(f"{file} is there already.", hint="name another file with -o, or edit this one")
+    tables = _tables(sources)
+    people = population or (next(iter(tables)) if len(tables) == 1 else "people")
+    folder = Path("." if file == "-" else file).parent
+    text = "\n".join(_draft(tables, people, folder))
+    if file == "-":
+        click.echo(text, nl=False)
+        return
+    Path(file).write_text(text, encoding="utf-8")
+    name = next(iter(tables))
+    output.say(f"{file} is written: {', '.join(tables)}. No row was read.")
+    output.say("Say there who is protected, and the budget. Then ask, in its folder:")
+    output.say(f'  discreet sql "SELECT COUNT(*) AS n FROM {_sql_name(name)}" --epsilon 0.5')
+
+
+def _tables(sources: Sequence[str]) -> dict[str, tuple[str, TableShape]]:
+    """Return the source and the shape of each table.
+
+    Raises:
+        InvalidParameter: two tables of one name.
+    """
+    from discreet.backends.duckdb import DuckDB
+
+    found: dict[str, tuple[str, TableShape]] = {}
+    for source in sources:
+        with closing(DuckDB(source)) as backend:
+            for table in backend.tables:
+                if table in found:
+                    raise InvalidParameter(
+                        f"Two sources have a table {table!r}.", hint="draft one, and copy its section"
+                    )
+                found[table] = source, backend.discover(table)
+    return found
+
+
+def _draft(tables: Mapping[str, tuple[str, TableShape]], population: str, folder: Path) -> Iterator[str]:
+    yield _HEAD
+    yield _POPULATION.format(name=_key(population))
+    for name, (source, shape) in tables.items():
+        place = source if Path(source).is_absolute() else Path(os.path.relpath(source, folder)).as_posix()
+        yield f"[table.{_key(name)}]\nsource = {_quoted(place)}\npopulation = {_quoted(population)}"
+        yield _UNIT.format(unit=_unit(shape.columns)) + "".join(_facts(shape))
+    yield _ANALYST.format(tables=", ".join(map(_quoted, tables)))
+
+
+def _unit(columns: Mapping[str, str | None]) -> str:
+    """Return what stands after `unit =`: a column whose name looks like that of an id, for the owner to judge."""
+    likely = [name for name in columns if _ID.search(name)]
+    others = f", or {', '.join(likely[1:4])}" if len(likely) > 1 else ""
+    return f"{_quoted(likely[0] if likely else 'COLUMN'):<20} # column with the person's id{others}"
+
+
+def _facts(shape: TableShape) -> Iterator[str]:
+    """Return a line for each column, with a place for what is publicly known of it."""
+    yield "# Public facts: values outside a range are clamped, rows with other values are in no group.\n"
+    for name, kind in shape.columns.items():
+        key = f"# columns.{_key(name)} = "
+        if kind is None:
+            yield f"# {name} is nested or binary, and cannot be queried.\n"
+        elif shape.text:
+            yield f'{key}{{ range = [LOW, HIGH] }}   # or {{ values = ["A", "B"] }}\n'
+        else:
+            yield f"{key}{{ {_PLACES.get(kind, _RANGE)} }}   # {kind}\n"
+
+
+_ID = re.compile(r"(?i)(^|[_\W])(u?id|uuid|user|person|patient|customer|client|member)([_\W]|$)|[a-z]Id$")
+_RANGE = "range = [LOW, HIGH]"
+_PLACES = {
+    "VARCHAR": 'values = ["A", "B"]',
+    "BOOLEAN": "values = [true, false], null = true",
+    "BIGINT": f"{_RANGE}, integer = true",
+    "DATE": "range = [2020-01-01, 2026-01-01]",
+    "TIMESTAMP": "range = [2020-01-01, 2026-01-01]",
+}
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _sql_name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else f'\\"{name}\\"'

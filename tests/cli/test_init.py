@@ -1,0 +1,94 @@
+"""The draft of a policy: it follows from names and types alone, and a few decisions make it answer."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from discreet.backends.connection import open_database
+from tests.cli.conftest import Call
+
+pytestmark = pytest.mark.usefixtures("samples")
+
+
+def decided(draft: str, *keys: str) -> str:
+    """The draft with the lines of these keys in force, and bounds and values in their places."""
+    for key in keys:
+        assert f"# {key} = " in draft, key
+        draft = draft.replace(f"# {key} = ", f"{key} = ", 1)
+    return draft.replace("LOW, HIGH", "0, 100")
+
+
+def test_a_draft_is_a_policy_that_waits_for_decisions(call: Call) -> None:
+    drafted = call("init", "clinic_visits.parquet")
+    assert drafted.exit_code == 0, drafted.stderr
+    text = Path("discreet.toml").read_text(encoding="utf-8")
+    assert set(tomllib.loads(text)) == {"population", "table"}
+    assert '# unit = "person_id"' in text
+    asked = re.search(r'discreet sql "(.*)" --epsilon 0.5', drafted.stdout)
+    assert asked is not None
+    refused = call("sql", asked[1], "--epsilon", "0.5")
+    assert "2 public facts are missing: who is protected in table 'clinic_visits'; the privacy budget" in refused.stderr
+    decisions = decided(text, "unit", "max_groups", "max_rows", "budget", "columns.cost")
+    Path("discreet.toml").write_text(decisions, encoding="utf-8")
+    for query in (asked[1], "SELECT AVG(cost) AS cost FROM clinic_visits"):
+        answered = call("sql", query, "--epsilon", "0.5")
+        assert answered.exit_code == 0, answered.stderr
+
+
+def test_every_line_of_a_draft_is_one_that_a_policy_may_have(call: Call) -> None:
+    text = call("init", "adult.parquet", "-o", "-").stdout
+    keys = re.findall(r"^# ([\w.]+) = ", text, re.MULTILINE)
+    at_odds = {"per_person", "locked", "max_groups", "max_rows", "unit", "public", "tables"}
+    text = decided(text, *(key for key in keys if key not in at_odds)).replace("# [analyst", "[analyst")
+    Path("discreet.toml").write_text(text, encoding="utf-8")
+    answered = call("sql", "SELECT AVG(age) AS age FROM adult", "--epsilon", "0.5", "--analyst", "ana")
+    assert answered.exit_code == 0, answered.stderr
+
+
+def test_a_draft_does_not_depend_on_rows(call: Call) -> None:
+    drafts = []
+    for rows in ("", "1,a,2020-01-01\n", "x,,\n9,b,z\n"):
+        Path("t.csv").write_text("user_id,city name,day\n" + rows, encoding="utf-8")
+        drafts.append(call("init", "t.csv", "-o", "-").stdout)
+    assert drafts[0] == drafts[1] == drafts[2]
+    assert '# columns."city name" = { range = [LOW, HIGH] }   # or { values = ["A", "B"] }' in drafts[0]
+
+
+def test_several_sources_are_one_population_and_paths_start_at_the_policy(call: Call) -> None:
+    Path("policies").mkdir()
+    with open_database(Path("shop.duckdb")) as connection:
+        connection.execute("CREATE TABLE orders AS SELECT 1 AS id; CREATE TABLE items AS SELECT 1 AS id")
+    pl.DataFrame({"city": ["a"]}).write_csv("regions.csv")
+    place = "policies/p.toml"
+    drafted = call("init", "shop.duckdb", "regions.csv", "-o", place, "--population", "our customers")
+    assert drafted.exit_code == 0, drafted.stderr
+    said = tomllib.loads(Path(place).read_text(encoding="utf-8"))
+    assert list(said["population"]) == ["our customers"]
+    assert {name: table["source"] for name, table in said["table"].items()} == {
+        "items": "../shop.duckdb",
+        "orders": "../shop.duckdb",
+        "regions": "../regions.csv",
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["adult.parquet", "-o", "adult.parquet"], "would be written over adult.parquet"),
+        (["adult.parquet", "-o", "there.toml"], "there.toml is there already."),
+        (["adult.parquet", "./adult.parquet"], "Two sources have a table 'adult'."),
+        (["adlt.parquet"], "There is no file 'adlt.parquet'"),
+        ([], "Missing argument"),
+    ],
+)
+def test_what_cannot_be_drafted_is_refused(call: Call, args: list[str], words: str) -> None:
+    Path("there.toml").write_text("", encoding="utf-8")
+    refused = call("init", *args)
+    assert refused.exit_code in (2, 4)
+    assert words in refused.stderr
+    assert not Path("discreet.toml").exists()
