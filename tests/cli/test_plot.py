@@ -82,3 +82,12 @@ def test_an_answer_by_three_columns_is_refused_before_the_charge(samples: Path, 
     assert result.exit_code == 2
     assert "up to two columns, not by 3" in result.stderr
     assert spent(call) == 0.5
+
+
+def test_a_plan_is_drawn_as_risk_beside_error(samples: Path, call: Call) -> None:
+    planned = ["plan", *ASKED[1:]]
+    result = call(*planned, "--plot", "choice.svg")
+    assert result.exit_code == 0 and result.stderr.endswith("Risk and error are drawn in choice.svg.\n")
+    image = (samples / "choice.svg").read_text(encoding="utf-8")
+    assert "Risk and error against ε" in image and not (samples / "discreet.ledger").exists()
+    assert "such folder" in call(*planned, "--plot", "no/choice.svg").stderr

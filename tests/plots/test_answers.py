@@ -26,6 +26,9 @@ FRAME = pd.DataFrame(
         "wealth": [123456789.0] * 200,
         "k": pd.array([0, 1, None, 2**53 + 1] * 50, dtype="Int64"),
         "hour": [i % 20 for i in range(200)],
+        "ward_code": [10 + i % 20 for i in range(200)],
+        "odd": [1 + 2 * (i % 10) for i in range(200)],
+        "visit": [dt.date(2024, 1 + i % 12, 1 + i % 20) for i in range(200)],
         "at": [dt.datetime(2024, 1, 1, i % 20) for i in range(200)],
         "week": [f"2024-W{1 + i % 20:02d}-1" for i in range(200)],
         "code": ["NULL", None, "x", "y"] * 50,
@@ -42,12 +45,13 @@ def session() -> Iterator[Session]:
         "day": dp.Values(*DAYS),
         "wealth": dp.Range(0, 10**9),
         "k": dp.Values(0, 1, None, 2**53 + 1, 2**53),
-        "hour": dp.Values(*range(20)),
+        "hour": dp.Range(0, 19, integer=True),
+        "ward_code": dp.Values(*range(10, 30)),
         "at": dp.Values(*[dt.datetime(2024, 1, 1, i) for i in range(20)]),
         "week": dp.Values(*[f"2024-W{1 + i:02d}-1" for i in range(20)]),
         "code": dp.Values("NULL", None, "x", "y"),
     }
-    budget = dp.Budget(10**7, per_query=10**5)
+    budget = dp.Budget(10**7, "0.1", per_query=10**5)
     with dp.connect(
         {"t": FRAME}, unit=dp.PrivacyUnit.row(), columns=columns, budget=budget, ledger=":memory:"
     ) as opened:
@@ -208,3 +212,20 @@ def test_a_line_ends_where_keys_are_missing_and_the_notes_stand_below_the_title(
     found = [[h for h in run if run[h] == i] for i in dict.fromkeys(run.values())]
     assert found == [[0, 1, 2, 3, 4], [7, 8], [10], list(range(12, 20))]
     assert "In no group: rows in which 'hour' is NULL or undeclared." in words(chart)
+
+
+def test_declared_codes_and_bins_are_bars(session: Session) -> None:
+    for key in ("ward_code", "width_bucket(hour, 0, 20, 20)", "hour // 1"):
+        chart = plots.release(ask(session, f"SELECT {key} AS k, SUM(age * age) AS n FROM t GROUP BY 1"))
+        assert not {"line", "area"} & set(marks(chart)), key
+
+
+@pytest.mark.parametrize(
+    ("key", "runs"), [("odd", 10), ("date_trunc('month', visit)", 1), ("visit", 60), ("hour + 0", None)]
+)
+def test_no_line_crosses_a_group_that_may_be_missing(session: Session, key: str, runs: int | None) -> None:
+    """Of odd numbers the even ones between them are missing; months follow each other, and the days are apart."""
+    release = session.sql(f"SELECT {key} AS k, COUNT(*) AS n FROM t GROUP BY 1", epsilon=1000, delta="1e-6")
+    drawn = parts(plots.release(release))
+    found = {r["run"] for p in drawn for rows in p.get("datasets", {}).values() for r in rows if "run" in r}
+    assert len(found) == (0 if runs is None else runs)

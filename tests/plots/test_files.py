@@ -76,5 +76,5 @@ def test_whatever_has_a_loss_is_drawn() -> None:
 
 @pytest.mark.parametrize("account", [None, 3, {"a": 3}, "ledger"], ids=repr)
 def test_spending_needs_an_account(account: Any) -> None:
-    with pytest.raises(InvalidParameter, match="needs an account"):
+    with pytest.raises(InvalidParameter, match="needs a session or an account"):
         plots.spending(account)

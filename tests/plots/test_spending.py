@@ -68,5 +68,5 @@ def test_an_account_just_opened_has_lines_of_some_length() -> None:
 
 
 def test_a_picture_of_no_account_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="needs an account"):
+    with pytest.raises(InvalidParameter, match="needs a session or an account"):
         plots.spending({})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli import output
+from discreet.cli import output, writing
 from discreet.cli.options import between, question
 from discreet.cli.output import amounts, spelled
 from discreet.cli.question import QueryCall
@@ -30,9 +30,10 @@ Examples, on a table of `discreet demo --save .`:
 @question
 @click.option("--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the errors.")
 @click.option("--json", "as_json", is_flag=True, help="The plan and errors as JSON.")
+@click.option("--plot", metavar="FILE", help="File for a picture of risk and error against ε (.svg, .png, .pdf).")
 @click.option("--sql", "show_sql", is_flag=True, help="Also the SQL that the database would run.")
 @click.option("--explain", is_flag=True, help="Also how the cost is derived.")
-def command(confidence: float, as_json: bool, show_sql: bool, explain: bool, **asked: Any) -> None:
+def command(confidence: float, as_json: bool, plot: str | None, show_sql: bool, explain: bool, **asked: Any) -> None:
     """Show what QUERY would cost and how exact its answer would be.
 
     With --error instead of --epsilon it is planned at the least ε that makes the errors so small.
@@ -40,12 +41,16 @@ def command(confidence: float, as_json: bool, show_sql: bool, explain: bool, **a
     """
     asked_for = QueryCall.taken_from(asked)
     guesses = asked_for.guesses
+    if plot is not None:
+        writing.check_picture(plot, asked_for.files)
     from discreet.plan.explain import report_errors, report_lines
 
     with asked_for.open_without_account() as session:
         plan = session.plan(asked_for.query, **asked_for.price(), **asked_for.wanted(confidence))
         if not asked_for.has_account(session.population):  # the one that planned it ends with this command
             plan = replace(plan, left=None, outlook="")
+    if plot is not None:
+        writing.choice(plot, plan, confidence, guesses)
     if plan.stages is not None:
         _say_stages(plan, as_json=as_json, show_sql=show_sql)
         return

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discreet.cli import output
 from discreet.errors import InvalidParameter
@@ -83,6 +83,23 @@ def picture(file: str, release: Release, confidence: float) -> None:
             hint="ask it again with another file, which is free",
         ) from None
     output.remark(f"The answer is drawn in {file}.")
+
+
+def choice(file: str, plan: Plan, confidence: float, guesses: dict[str, Any]) -> None:
+    """Write the picture of a plan's risk and errors.
+
+    Raises:
+        InvalidParameter: there is no such picture of this plan, or the file cannot be written.
+    """
+    from discreet import plots
+
+    try:
+        plots.save(plots.choice(plan, confidence=confidence, assuming=guesses or None), file)
+    except OSError as error:
+        raise InvalidParameter(
+            f"--plot {file} cannot be written: {error.strerror}.", hint="name another file"
+        ) from None
+    output.remark(f"Risk and error are drawn in {file}.")
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from discreet.catalog.schema import TableSchema
 from discreet.errors import DiscreetError, InvalidParameter
-from discreet.plan.cost import PlanTerms
+from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.plan import Plan, alone
 from discreet.plan.query import Query, decided, kind_of
@@ -71,6 +71,13 @@ def make_plan(
 ) -> Plan:
     """Return the verified plan of one question. Raises as `make_query`."""
     return _verified(_planned(sql, tables, terms, rules, ranges))
+
+
+def replanned(query: Query, population: str, epsilon: Real) -> Query:
+    """Return a query decided again at another ε, without reports: for pictures. It is not verified, and not run."""
+    eps, a = positive("epsilon", epsilon), query.allocation
+    terms = PlanTerms(population, None, eps, query.delta, Kind.GAUSSIAN if a.is_gaussian else Kind.LAPLACE)
+    return improved(alone(decided(query.question, terms), population), terms, RULES).query
 
 
 def plan_batch(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from discreet.plots.accounts import spending as spending
 from discreet.plots.answers import release as release
 from discreet.plots.beliefs import posterior as posterior
+from discreet.plots.choice import choice as choice
 from discreet.plots.distribution import matrix as matrix
 from discreet.plots.distribution import privacy_loss as privacy_loss
 from discreet.plots.loss import delta as delta

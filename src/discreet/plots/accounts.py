@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.accounting.filter import Filter, Tally
 from discreet.errors import InvalidParameter
@@ -15,6 +15,9 @@ from discreet.ledger.units import meter
 from discreet.plots.style import CLOCK, COLOURS, dressed, legend, zoomed
 from discreet.plots.vega import Picture, Values, alt, inline, needed, written
 from discreet.privacy.guarantee import Budget
+
+if TYPE_CHECKING:
+    from discreet.engine.session import Session
 
 Accounts: TypeAlias = Account | Mapping[str, Account]
 """One account, or several by their labels."""
@@ -34,7 +37,7 @@ class AccountLine:
     sums: list[Tally] = field(default_factory=list)
 
 
-def spending(account: Accounts) -> Picture:
+def spending(account: Accounts | Session) -> Picture:
     """Return the ε that was spent over time, below the budget; one panel for each account, one thin line for each
     analyst.
 
@@ -42,15 +45,16 @@ def spending(account: Accounts) -> Picture:
     latest time before them.
 
     Args:
-        account: an account, or several by their labels.
+        account: a session, an account, or several accounts by their labels.
 
     Raises:
         InvalidParameter: no account.
         MissingExtra: Altair or vl-convert is not installed.
     """
-    accounts = dict(account) if isinstance(account, Mapping) else {getattr(account, "population", ""): account}
+    held: Any = getattr(account, "accounts", account)  # of a session
+    accounts = dict(held) if isinstance(held, Mapping) else {getattr(held, "population", ""): held}
     if not accounts or not all(isinstance(one, Account) for one in accounts.values()):
-        raise InvalidParameter("a picture of spending needs an account.", hint="plots.spending(account)")
+        raise InvalidParameter("a picture of spending needs a session or an account.", hint="plots.spending(session)")
     needed()
     panels = [_panel(i, label, one) for i, (label, one) in enumerate(accounts.items())]
     return dressed(alt.vconcat(*panels).resolve_scale(color="independent", strokeDash="independent"))

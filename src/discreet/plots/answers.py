@@ -8,10 +8,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import count, pairwise
+from itertools import count
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from discreet.catalog.schema import Values as ValuesFact
+from discreet.catalog.types import Type
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.plots.style import CLOCK, COLOURS, INK, dressed, zoomed
@@ -21,6 +23,7 @@ from discreet.privacy.guarantee import decimal
 
 if TYPE_CHECKING:
     from discreet.plan.query import Query
+    from discreet.query.expr import Expr
 
 MOST = 60
 """Rows that are drawn with a name each; dates and numbers may be many more."""
@@ -34,6 +37,17 @@ _LABEL = 180  # points of a name beside a row
 _LIMIT = 300  # points of a title along an axis
 _HEAD = 600  # points of a title beside the panels
 _LETTER = 7  # points of a letter in the lines below a title
+_DAY = 86_400.0
+_UNITS = {
+    "year": 366 * _DAY,
+    "quarter": 92 * _DAY,
+    "month": 31 * _DAY,
+    "week": 7 * _DAY,
+    "day": _DAY,
+    "hour": 3600.0,
+    "minute": 60.0,
+    "second": 1.0,
+}  # to which times are cut off, and the longest of each
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")  # what every reader of pictures takes
 _TAKEN = frozenset({"image", "title"})  # a tooltip fetches the one, as a picture, and makes a heading of the other
 
@@ -47,6 +61,10 @@ class Shown:
     intervals: dict[str, list[Any]]
     orders: tuple[dict[Any, int], ...] = ()
     """For each key the place of each declared value, as it is named; empty where groups are selected privately."""
+    steps: tuple[float, ...] = ()
+    """For each key how far apart two values are between which no other lies; 0 where that is not known."""
+    coded: tuple[bool, ...] = ()
+    """Whether the numbers of a key are codes or bins, which are bars, rather than a scale."""
 
 
 def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture:
@@ -55,8 +73,9 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
 
     One key stands on the vertical axis, or, where it is a date or a number, on the horizontal one, with a band for the
     intervals. A second key is told by colour. Bars start at 0; where that would make them all look alike, there are
-    points on an axis that does not. A line ends where keys are missing, and goes on behind them. Lists, maps and noisy
-    dates are left out, and so is NULL on an axis of dates or numbers. The notes stand below the title.
+    points on an axis that does not. Declared codes and bins are bars. A line ends where a group may be missing, and
+    goes on behind it. Lists, maps and noisy dates are left out, and so is NULL on an axis of dates or numbers. The
+    notes stand below the title.
 
     Guarantee:
         A function of the release alone: the picture and its files hold its rows and intervals, and nothing else.
@@ -141,7 +160,30 @@ def _shown(release: Release, confidence: Real) -> Shown:
             hint="select every column that the question groups by",
         )
     orders = tuple(_order(release.query, name) for name in keys)
-    return Shown(tuple(keys), tuple(measures), intervals, orders)
+    steps = tuple(1.0 if order else _step(release.query, name) for name, order in zip(keys, orders, strict=True))
+    coded = tuple(_is_coded(release.query, name) for name in keys)
+    return Shown(tuple(keys), tuple(measures), intervals, orders, steps, coded)
+
+
+def _key_of(plan: Query, column: str) -> Expr | None:
+    """Return what the query groups by, where an output column is just that."""
+    place = plan.column(column).key
+    return None if place is None else plan.question.keys.exprs[place]
+
+
+def _step(plan: Query, column: str) -> float:
+    """Return the distance of neighbouring values of a key, dates in seconds; 0 where it is not known."""
+    key = _key_of(plan, column)
+    if key is None or key.type is None:
+        return 0.0
+    if key.column is not None:
+        return {Type.INT: 1.0, Type.DATE: _DAY}.get(key.type, 0.0)
+    return next((length for unit, length in _UNITS.items() if key.args_of(f"trunc_{unit}")), 0.0)
+
+
+def _is_coded(plan: Query, column: str) -> bool:
+    key = _key_of(plan, column)
+    return key is None or key.column is None or isinstance(plan.question.table.facts.get(key.column), ValuesFact)
 
 
 def _order(plan: Query, column: str) -> dict[Any, int]:
@@ -194,6 +236,9 @@ def _panel(rows: Values, shown: Shown, measure: int) -> Any:
     kinds = [_kind(rows, j) for j in range(len(shown.keys))]
     distinct = [list(dict.fromkeys(row[f"k{j}"] for row in rows)) for j in range(len(shown.keys))]
     lines = [kind != "nominal" and len(few) > _FEW for kind, few in zip(kinds, distinct, strict=True)]
+    for j, kind in enumerate(kinds):
+        if kind == "quantitative" and shown.coded[j] and len(distinct[j]) <= MOST:
+            lines[j] = False
     first = 0
     if len(kinds) == 2:
         # On the axis is the key that makes a line, of dates or numbers, else the one with more values.
@@ -334,7 +379,9 @@ def _along(
             f"a picture shows up to {_MOST_POINTS:,} rows, not {len(rows):,}.", hint="group by month instead of day"
         )
     kept = [row for row in rows if row[f"k{first}"] != "NULL" and row[f"v{measure}"] is not None]
-    kept = _in_runs(kept, f"k{first}", None if second is None else f"k{second}", shown.orders[first])
+    kept = _in_runs(
+        kept, f"k{first}", None if second is None else f"k{second}", shown.orders[first], shown.steps[first]
+    )
     if kind == "temporal":
         kept = [{**row, f"k{first}": _instant(row[f"k{first}"])} for row in kept]
     ends: dict[str, Any] = {"nice": False, "padding": 8}  # whole dots at both ends
@@ -370,22 +417,20 @@ def _along(
     return zoomed(alt.layer(*layers).properties(width=620, height=320), f"zoom{measure}", "x")
 
 
-def _in_runs(rows: Values, key: str, colour: str | None, order: Mapping[Any, int]) -> Values:
+def _in_runs(rows: Values, key: str, colour: str | None, order: Mapping[Any, int], step: float) -> Values:
     """Return the rows with the number of their run: of keys between which none is missing, in one colour.
 
-    Where keys are declared, none is missing between two that are declared one after the other; else between two that
-    lie about as near to each other as any two do.
+    None is missing between two that are declared one after the other, or else at most a step apart. Where the step is
+    not known, each row is a run.
     """
     place = {row[key]: float(order[row[key]]) if order else _along_axis(row[key]) for row in rows}
-    sorted_places = sorted(set(place.values()))
-    least = 1.0 if order else min((b - a for a, b in pairwise(sorted_places)), default=1.0)
     found: Values = []
     last: dict[Any, tuple[float, int]] = {}
     runs = count()
     for row in sorted(rows, key=lambda row: place[row[key]]):
         at, of = place[row[key]], None if colour is None else row[colour]
         before = last.get(of)
-        joined = before is not None and at - before[0] < 1.5 * least
+        joined = before is not None and at - before[0] <= step
         run = before[1] if before is not None and joined else next(runs)
         last[of] = (at, run)
         found.append({**row, "run": run})

@@ -57,8 +57,8 @@ def posterior(loss: Sources | Mapping[str, Sources], *, prior: Real | None = Non
     needed()
     words = ["the band in which any answer leaves the belief" + (f", but for a chance of {decimal(d)}" if d else "")]
     if at is not None:
-        moved = [f"{_moved(at, -e):.1%} to {_moved(at, e):.1%} ({label})" for label, e in sizes.items()]
-        lines = [", ".join(moved)] if len(moved) <= _BESIDE else moved
+        ends = [f"{moved(at, -e):.1%} to {moved(at, e):.1%} ({label})" for label, e in sizes.items()]
+        lines = [", ".join(ends)] if len(ends) <= _BESIDE else ends
         words += [f"from {100 * at:.4g}% to: {lines[0]}", *lines[1:]]
     return dressed(_drawn(sizes, at), "What an attacker can come to believe", words)
 
@@ -99,14 +99,14 @@ def _rare(loss: PrivacyLoss, epsilon: float, most: float) -> bool:
     )
 
 
-def _moved(prior: float, epsilon: float) -> float:
+def moved(prior: float, epsilon: float) -> float:
     """Return the posterior when the odds are multiplied by e^ε."""
     return prior / (prior + (1 - prior) * math.exp(-epsilon)) if prior else 0.0
 
 
 def _drawn(sizes: Mapping[str, float], at: float | None) -> Any:
     rows: Values = [
-        {"series": label, "prior": float(p), "low": _moved(float(p), -e), "high": _moved(float(p), e)}
+        {"series": label, "prior": float(p), "low": moved(float(p), -e), "high": moved(float(p), e)}
         for label, e in sizes.items()
         for p in _PRIORS
     ]
@@ -135,7 +135,7 @@ def _drawn(sizes: Mapping[str, float], at: float | None) -> Any:
 
 def _marked(sizes: Mapping[str, float], at: float) -> list[Any]:
     ends: Values = [
-        {"x": at, "y": _moved(at, side * e), "colour": COLOURS[i % len(COLOURS)], "words": label}
+        {"x": at, "y": moved(at, side * e), "colour": COLOURS[i % len(COLOURS)], "words": label}
         for i, (label, e) in enumerate(sizes.items())
         for side in (1, -1)
     ]

@@ -34,7 +34,12 @@ class Two:
 
 
 def densities(
-    mechanism: Numeric, x: float, x_neighbour: float, *, epsilon: Real | None = None, log: bool | None = None
+    mechanism: Numeric,
+    x: float | None = None,
+    x_neighbour: float | None = None,
+    *,
+    epsilon: Real | None = None,
+    log: bool | None = None,
 ) -> Picture:
     """Return the laws of a mechanism's answers on two neighbours, and the band around the second in which the first
     must stay.
@@ -44,8 +49,8 @@ def densities(
 
     Args:
         mechanism: one that adds noise to a number, such as `Laplace(epsilon=1)`.
-        x: a made-up true value. It is shown.
-        x_neighbour: the true value of a neighbour.
+        x: a made-up true value, 0 unless given. It is shown.
+        x_neighbour: the true value of a neighbour; away from x by the sensitivity unless given.
         epsilon: of the band; that of the mechanism unless given.
         log: a logarithmic axis, on which the band is equally wide everywhere; taken where the mechanism has a δ.
 
@@ -54,6 +59,7 @@ def densities(
         MissingExtra: Altair or vl-convert is not installed.
     """
     band = _epsilon(mechanism, epsilon)
+    x, x_neighbour = _two(mechanism, x, x_neighbour)
     needed()
     more = _excess(mechanism, x, x_neighbour, band)
     shown = log if log is not None else mechanism.loss.pure is None
@@ -82,6 +88,14 @@ def _epsilon(mechanism: object, asked: Real | None) -> float:
     if not 0 <= size <= 100:
         raise InvalidParameter(f"epsilon must lie between 0 and 100 to be drawn, not {found}.")
     return size
+
+
+def _two(mechanism: Numeric, x: float | None, y: float | None) -> tuple[float, float]:
+    """Return the two values: integers where the sensitivity is one, unless they are given."""
+    move = mechanism.sensitivity
+    away = int(move) if move.denominator == 1 else float(move)
+    first = x if x is not None else 0 if y is None else y - away
+    return first if isinstance(away, int) else float(first), first + away if y is None else y
 
 
 def _laws(mechanism: Numeric, x: float, y: float, part: float, points: int = _POINTS) -> Two:

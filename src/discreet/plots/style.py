@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from discreet.plots.vega import Picture, Values, alt, inline
+from discreet.plots.vega import Picture, Values, alt, finished, inline
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind people tell apart; the dashes tell them apart in print."""
@@ -82,8 +82,7 @@ def dressed(
         text=alt.MarkConfig(fontSize=14, color=INK),
         concat=alt.CompositionConfig(spacing=36),
     )
-    finished: Picture = chart.properties(config=looks)
-    return finished
+    return finished(chart.properties(config=looks))
 
 
 def coloured(labels: Sequence[str], field: str = "series") -> Any:

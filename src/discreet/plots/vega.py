@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import io
 import re
+import struct
+from functools import cache
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from discreet.errors import InvalidParameter, MissingExtra
 from discreet.table import visible
@@ -52,6 +55,76 @@ def needed() -> None:
             raise MissingExtra(
                 f"Pictures need {name}, which is not installed.", hint="pip install 'discreet[plots]'"
             ) from None
+
+
+class Composable:
+    """A finished picture: static in a notebook as well, and put beside (|) and below (&) others."""
+
+    def __or__(self, other: Any) -> Any:
+        return self._with(alt.hconcat, other)
+
+    def __and__(self, other: Any) -> Any:
+        return self._with(alt.vconcat, other)
+
+    def _with(self, put: Any, other: Any) -> Any:
+        joined = put(_part(self, "a"), _part(other, "b"))
+        joined = joined.resolve_scale(color="independent", strokeDash="independent")
+        joined.config = self.config  # type: ignore[attr-defined]  # every chart has one
+        return finished(joined)
+
+    def _repr_mimebundle_(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the chart, and a PNG for pages that run no scripts; another renderer that was chosen does as it
+        does.
+        """
+        if alt.renderers.active != "default":
+            return super()._repr_mimebundle_(*args, **kwargs)  # type: ignore[misc]  # that of Altair
+        picture: Any = self
+        pixels = io.BytesIO()
+        picture.save(pixels, format="png", scale_factor=_FINE)
+        image = pixels.getvalue()
+        width, height = struct.unpack(">II", image[16:24])  # where every PNG has them
+        bundle = {
+            f"application/vnd.vegalite.{alt.SCHEMA_VERSION.split('.')[0]}+json": picture.to_dict(),
+            "image/png": base64.b64encode(image).decode(),
+            "text/plain": f"<{type(picture).__mro__[2].__name__}>",
+        }
+        return bundle, {"image/png": {"width": width // _FINE, "height": height // _FINE}}
+
+
+def finished(chart: Any) -> Picture:
+    """Return the chart as a `Composable`."""
+    object.__setattr__(
+        chart, "__class__", _finished(cast("Any", type(chart)))
+    )  # Altair takes attributes for parts of the chart
+    return cast("Picture", chart)
+
+
+@cache
+def _finished(kind: Any) -> Any:
+    return kind if issubclass(kind, Composable) else type(kind.__name__, (Composable, kind), {"__module__": __name__})
+
+
+def _part(chart: Any, name: str) -> Any:
+    """Return a chart as a part of another one: without looks of its own, and with its own names of what is moved."""
+    if not hasattr(chart, "to_dict"):
+        raise InvalidParameter(f"a picture stands beside a picture, not beside {type(chart).__name__}.")
+    part = chart.copy()
+    part.config = alt.Undefined
+    if isinstance(part, Composable):
+        object.__setattr__(part, "__class__", type(part).__mro__[2])
+    return _renamed(part, name)
+
+
+def _renamed(chart: Any, prefix: str) -> Any:
+    """Return the chart with a prefix before the names of its zooms: two of one name cannot stand in one picture."""
+    for inside in ("params", "layer", "hconcat", "vconcat"):
+        parts = getattr(chart, inside, None)
+        for part in parts if isinstance(parts, list) else []:
+            if isinstance(getattr(part, "name", None), str):
+                part.name = prefix + part.name
+            if hasattr(part, "to_dict"):
+                _renamed(part, prefix)
+    return chart
 
 
 def inline(values: Values) -> alt.InlineData:
