@@ -18,7 +18,7 @@ PYTHON_ALONE = {
     "engine/meter.py": "recipes",
     "engine/session.py": "recipes",
     "engine/connect.py": "two populations, whose options `both` checks itself",
-    "engine/asked.py": "a number for each of two populations",
+    "engine/sql_recipe.py": "a number for each of two populations",
     "backends/sources.py": "sources that are no path",
     "catalog/schema.py": "whole dates, which --range cannot say",
     "ledger/ledger.py": "curves, which no option gives",

@@ -273,7 +273,10 @@ def test_a_failure_of_the_database_is_not_taken_for_an_interrupt(
 
 @pytest.mark.parametrize(
     ("broken", "told"),
-    [("discreet.engine.cells.ColumnUse.draw", "InternalError"), ("discreet.engine.asked._part", "UnexpectedError")],
+    [
+        ("discreet.engine.cells.ColumnUse.draw", "InternalError"),
+        ("discreet.engine.sql_recipe._part", "UnexpectedError"),
+    ],
 )
 def test_an_unforeseen_failure_after_the_charge_says_nothing_of_the_data(
     broken: str, told: str, samples: Path, call: Call, monkeypatch: pytest.MonkeyPatch

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from discreet.engine.asked import _part
 from discreet.engine.cells import measure
 from discreet.engine.release import Release
+from discreet.engine.sql_recipe import _part
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile

@@ -12,11 +12,11 @@ import pytest
 
 import discreet as dp
 from discreet.catalog.schema import TableSchema
-from discreet.engine.asked import Questions
 from discreet.engine.cells import measured, uses_of
 from discreet.engine.meter import Meter
 from discreet.engine.recipe import Draw, Receipt, Running
 from discreet.engine.session import Session
+from discreet.engine.sql_recipe import Questions
 from discreet.errors import InternalError, InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy

@@ -12,8 +12,8 @@ import pytest
 
 import discreet as dp
 from benchmarks.chosen_ranges import stages_of
-from discreet.engine.asked import Questions
 from discreet.engine.session import Session
+from discreet.engine.sql_recipe import Questions
 from discreet.errors import DiscreetError
 from discreet.plan.plan import Plan
 from discreet.privacy.event import Composed

@@ -16,12 +16,12 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import discreet as dp
-from discreet.engine.asked import Questions, _part
 from discreet.engine.cells import exact_all
 from discreet.engine.flows import exact_flows
 from discreet.engine.meter import Meter, follow
 from discreet.engine.planned_uses import planned_uses
 from discreet.engine.release import Release
+from discreet.engine.sql_recipe import Questions, _part
 from discreet.errors import DiscreetError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile

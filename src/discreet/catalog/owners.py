@@ -102,7 +102,7 @@ def find_owners(
     return owners
 
 
-def find_both(
+def find_two_owners(
     units: Mapping[str, PrivacyUnit], tables: Sequence[str], views: Sequence[str] = ()
 ) -> dict[str, dict[str, Owner]]:
     """How the unit of each population is found in each table: by a column of the table's own, each time another one.

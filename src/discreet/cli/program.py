@@ -18,7 +18,7 @@ COMMANDS = {  # in the order of the help; each module is imported when its comma
     "init": "discreet.cli.init",
     "sql": "discreet.cli.sql",
     "plan": "discreet.cli.plan",
-    "both": "discreet.cli.both",
+    "both": "discreet.cli.two_populations",
     "account": "discreet.cli.account",
     "verify": "discreet.cli.verify",
     "audit": "discreet.cli.audit",

@@ -202,7 +202,7 @@ def connect_both(
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
     from discreet.backends.duckdb import DuckDB
-    from discreet.catalog.owners import find_both
+    from discreet.catalog.owners import find_two_owners
     from discreet.engine.session import Session
 
     facts = columns or {}
@@ -233,7 +233,7 @@ def connect_both(
 
     with ExitStack() as opened:
         backend = opened.enter_context(closing(DuckDB(source, names=names)))
-        owners = find_both(units, backend.tables, backend.views)
+        owners = find_two_owners(units, backend.tables, backend.views)
         book, both, tables = _open(opened, backend, place, facts, units, owners, accounts)
         session = Session(book, both, backend, tables, version, units=_units_of_tables(owners, units))
         opened.pop_all()

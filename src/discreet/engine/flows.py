@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.backends.connection import redacting_errors
 from discreet.engine.meter import PlannedUse, PrivateReads
 from discreet.engine.recipe import Draw, Running, drawn
-from discreet.plan.flows.flow import largest_flows
+from discreet.plan.flows.flow import Whole, largest_flows
 from discreet.post.noisy_table import NoisyTable
 
 if TYPE_CHECKING:
+    from discreet.engine.cells import Run
     from discreet.noise.entropy import Entropy
     from discreet.plan.plan import Plan
-
-Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
-"""Runs SQL on the data."""
-
-Whole: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class Payers:
         """
         if len(self.accounts) > 1:
             share = most(lambda part: self._affords(at, part), Fraction(1))
-            return _fitting_both(refusal, plan, share)
+            return _fitting_flows(refusal, plan, share)
         (account,) = self.accounts
         if account.filter == "basic":  # ε itself adds up, and the account has said it
             return refusal
@@ -110,7 +110,7 @@ def part_of(epsilon: Fraction, part: Fraction) -> Fraction:
     return max(epsilon * part, LEAST_EPSILON)
 
 
-def _fitting_both(refusal: BudgetExceeded, plan: Plan, share: Fraction | None) -> BudgetExceeded:
+def _fitting_flows(refusal: BudgetExceeded, plan: Plan, share: Fraction | None) -> BudgetExceeded:
     """Return the refusal, with what each population would have paid, and the ε that would fit where there is one."""
     pays = ", ".join(f"{p.population!r} ε = {decimal(p.guarantee.epsilon)}" for p in plan.payers)
     hint = refusal.hint

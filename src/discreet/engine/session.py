@@ -7,18 +7,18 @@ from contextlib import ExitStack
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discreet.engine.asked import (
-    AskedOfBoth,
-    AskedOfOne,
-    ForEach,
-    Questions,
-    bounds_asked,
-    epsilon_asked,
-    one,
-    share_asked,
-)
 from discreet.engine.payers import Payers
 from discreet.engine.perform import Desk
+from discreet.engine.sql_recipe import (
+    FlowParameters,
+    ForEach,
+    QueryParameters,
+    Questions,
+    bounds_parameter,
+    epsilon_parameter,
+    one,
+    share_parameter,
+)
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
@@ -70,7 +70,7 @@ class Session:
         self._desk = Desk(Payers(tuple(accounts)), backend, tables, version)
         self._units = units
         self._opened: set[OpenRun[Any, Any]] = set()
-        self._bounds = bounds_asked(bounds)
+        self._bounds = bounds_parameter(bounds)
 
     @property
     def tables(self) -> list[str]:
@@ -250,16 +250,16 @@ class Session:
         from discreet.plan.least import read_wanted
         from discreet.plan.query import confidence_level
 
-        asked = self._asked(sql, delta, noise, truncation, bounds, dialect)
+        parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect)
         tables, payers = self._desk.tables, self._desk.payers
         if error is None and assuming is not None:
             raise InvalidParameter(
                 "assuming goes with error.", hint="plan(…, epsilon=0.5).error('n', assuming={'n': 10_000})"
             )
         if error is None:
-            return payers.with_outlook(asked.plan(tables, epsilon))
+            return payers.with_outlook(parameters.plan(tables, epsilon))
         wanted = read_wanted(error, confidence_level(confidence), assuming)
-        return payers.with_outlook(self._least(asked, epsilon, wanted))
+        return payers.with_outlook(self._least(parameters, epsilon, wanted))
 
     def sql(
         self,
@@ -304,17 +304,19 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        asked = self._asked(sql, delta, noise, truncation, bounds, dialect)
+        parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect)
         if error is not None:
             from discreet.plan.least import read_wanted
             from discreet.plan.query import confidence_level
 
-            epsilon = self._least(asked, epsilon, read_wanted(error, confidence_level(confidence), assuming)).epsilon
+            epsilon = self._least(
+                parameters, epsilon, read_wanted(error, confidence_level(confidence), assuming)
+            ).epsilon
         elif assuming is not None:
             raise InvalidParameter(
                 "assuming goes with error.", hint="sql(…, error={'n': '5%'}, assuming={'n': 10_000})"
             )
-        recipe = Questions(lambda tables, part: asked.plan(tables, epsilon, part))
+        recipe = Questions(lambda tables, part: parameters.plan(tables, epsilon, part))
         return self._desk.perform(recipe, fresh=fresh)[""]
 
     def batch(
@@ -367,46 +369,46 @@ class Session:
                 tables,
                 population=population,
                 version=self._desk.version,
-                epsilon=epsilon_asked(epsilon) * part,
-                delta=share_asked("delta", delta),
+                epsilon=epsilon_parameter(epsilon) * part,
+                delta=share_parameter("delta", delta),
                 noise=noise,
                 dialect=dialect,
             )
 
         return self._desk.perform(Questions(make), fresh=fresh)
 
-    def _least(self, asked: AskedOfOne, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
+    def _least(self, parameters: QueryParameters, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
         """Return the plan of least ε that has the wanted errors."""
         from discreet.plan.least import least
         from discreet.plan.plan import alone
 
         account = self._account
-        if asked.chosen == "auto":
+        if parameters.chosen == "auto":
             raise InvalidParameter(
                 "the error follows from caps that bounds='auto' chooses privately.",
                 hint="plan with declared caps for the least ε of an error",
             )
-        prepared = asked.prepared(self._desk.tables)
+        prepared = parameters.prepared(self._desk.tables)
         if prepared.epsilon_or(None if epsilon is None else one("epsilon", epsilon)) is not None:
             raise InvalidParameter(
                 "epsilon and error cannot both be given: each follows from the other.",
                 hint="leave epsilon out to have the least one for this error",
             )
         try:
-            found = least(lambda e: asked.at_once(prepared, e).query, wanted, account.budget.per_query)
+            found = least(lambda e: parameters.at_once(prepared, e).query, wanted, account.budget.per_query)
         except (MissingBounds, NotPrivate):
-            asked.complete(self._desk.tables, Fraction(1))  # names all that is missing
+            parameters.complete(self._desk.tables, Fraction(1))  # names all that is missing
             raise
         return alone(found, account.population)
 
-    def _asked(
+    def _parameters(
         self, sql: str, delta: ForEach, noise: str | None, truncation: Real, bounds: str | None, dialect: str
-    ) -> AskedOfOne:
+    ) -> QueryParameters:
         """Return a question as it was asked, without its ε."""
-        chosen = bounds if self._units else bounds_asked(bounds) or self._bounds
+        chosen = bounds if self._units else bounds_parameter(bounds) or self._bounds
         desk = self._desk
         given = (sql, dialect, delta, noise, truncation, chosen, desk.version, desk.payers.accounts)
-        return AskedOfOne(*given) if self._units is None else AskedOfBoth(*given, units=self._units)
+        return QueryParameters(*given) if self._units is None else FlowParameters(*given, units=self._units)
 
     def _refuse_recipe(self, recipe: object, trusted_code: bool) -> None:
         name = type(recipe).__name__

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from discreet.plan.decided import Decided
 
 
+FREE = "Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."
+"""What an explanation ends with."""
+
+
 def explain(plan: Decided, outlook: str = "") -> str:
     """Who is protected, how far one unit moves each number, which noise hides it, and what it costs together; then what
     the account would say to it.
@@ -47,8 +51,7 @@ def explain(plan: Decided, outlook: str = "") -> str:
             Fraction(1), g.delta * Fraction(1 + math.exp(min(g.epsilon, Fraction(100))))
         )  # group privacy: Lemma 2.2 of Vadhan 2017
         lines += [f"Changing one such unit is two steps, and costs at most {words(2 * g.epsilon, d)}."]
-    lines += ["Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."]
-    return "\n".join(lines)
+    return "\n".join([*lines, FREE])
 
 
 def citations(plan: Decided) -> list[str]:
@@ -94,12 +97,17 @@ def _who(plan: Decided) -> list[str]:
     table = plan.question.table
     unit, relation = table.unit, table.relation
     who = "one row" if unit.is_row else f"all rows that share one {unit.column!r}"
-    differ = "is there or not" if relation is Relation.ADD_REMOVE else "is replaced by any other"
     if plan.question.relation is not None:
         private = [t for t in plan.question.relation.tables if not t.public]
         who = f"all rows of one unit, which is {' and '.join(map(_owner, private))}"
-        return [f"Protected: {who}. Neighbours ({relation.value}): one such unit {differ}."]
-    return [f"Protected: {who} of {table.name!r}. Neighbours ({relation.value}): one such unit {differ}."]
+        return [f"Protected: {who}. {neighbours(relation)}"]
+    return [f"Protected: {who} of {table.name!r}. {neighbours(relation)}"]
+
+
+def neighbours(relation: Relation) -> str:
+    """Return the sentence on which data sets are neighbours."""
+    differ = "is there or not" if relation is Relation.ADD_REMOVE else "is replaced by any other"
+    return f"Neighbours ({relation.value}): one such unit {differ}."
 
 
 def _owner(table: TableSchema) -> str:
@@ -126,15 +134,25 @@ def _groups(plan: Decided) -> list[str]:
     return [f"Groups: {q.keys.count}, declared, so all are shown. A unit enters at most {k}, chosen by a keyed hash."]
 
 
+def column_name(i: int, measure: Measure) -> str:
+    """Return what a column is, and its grid."""
+    step = "" if measure.step == 1 else f", in steps of {decimal(measure.step)}"
+    return f"Column {i}: {measure.word}{step}"
+
+
+def norms(s: Sensitivity) -> str:
+    """Return the four norms of a sensitivity."""
+    return f"Δ₀ = {s.l0}, Δ∞ = {s.linf}, Δ₁ = {s.l1}, Δ₂² = {s.l2_squared}"
+
+
 def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Decided) -> list[str]:
     rows = plan.question.table.unit.max_rows
     assert rows is not None
     low, high = measure.span(rows)
-    step = "" if measure.step == 1 else f", in steps of {decimal(measure.step)}"
     return [
-        f"Column {i}: {measure.word}{step}.",
+        f"{column_name(i, measure)}.",
         f"  One unit adds to each group an integer in [{low}, {high}],",
-        f"  so Δ₀ = {s.l0}, Δ∞ = {s.linf}, Δ₁ = {s.l1}, Δ₂² = {s.l2_squared}.",
+        f"  so {norms(s)}.",
         f"  {_law(noise, s, measure.step)}",
     ]
 
@@ -194,20 +212,26 @@ def _chosen(i: int, looked: TreeRead, q: ExponentialQuantile, plan: Decided) -> 
     ]
 
 
-def _law(noise: Additive, s: Sensitivity, step: Fraction) -> str:
+def law_name(noise: Additive, step: Fraction) -> str:
+    """Return the law of a column's noise."""
     match noise:
         case DiscreteLaplaceNoise(scale):
-            return (
-                f"Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {_size(scale, step)}: "
-                f"densities of neighbours differ by at most exp(Δ₁/b) = exp({decimal(s.l1 / scale)})."
-            )
+            return f"Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {_size(scale, step)}"
         case RoundedGaussianNoise(sigma):
-            return (
-                f"Gaussian noise, rounded to the integers, with σ = {_size(sigma, step)}: "
-                f"μ-GDP with μ = Δ₂/σ = {float(s.l2_squared / sigma**2) ** 0.5:.6g}."
-            )
+            return f"Gaussian noise, rounded to the integers, with σ = {_size(sigma, step)}"
         case _:
             return repr(noise)
+
+
+def _law(noise: Additive, s: Sensitivity, step: Fraction) -> str:
+    law = law_name(noise, step)
+    match noise:
+        case DiscreteLaplaceNoise(scale):
+            return f"{law}: densities of neighbours differ by at most exp(Δ₁/b) = exp({decimal(s.l1 / scale)})."
+        case RoundedGaussianNoise(sigma):
+            return f"{law}: μ-GDP with μ = Δ₂/σ = {float(s.l2_squared / sigma**2) ** 0.5:.6g}."
+        case _:
+            return law
 
 
 def _composition(plan: Decided) -> str:

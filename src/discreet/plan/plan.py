@@ -16,7 +16,7 @@ from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook
 from discreet.plan.claim import claim_in_stages, claim_of_all
 from discreet.plan.decided import Drawing
 from discreet.plan.explain import citations, explain
-from discreet.plan.flows.network import Flow, Network, Party
+from discreet.plan.flows.network import Flow, FlowPayer, Network
 from discreet.plan.needs import compared
 from discreet.plan.query import Query
 from discreet.privacy.event import Composed
@@ -100,7 +100,7 @@ class Flowing(Protocol):
     @property
     def networks(self) -> tuple[Network, ...]: ...
     @property
-    def parties(self) -> tuple[Party, Party]: ...
+    def parties(self) -> tuple[FlowPayer, FlowPayer]: ...
     @property
     def flows(self) -> tuple[Flow, ...]: ...
     def notes(self, query: Query) -> tuple[str, ...]: ...

@@ -23,7 +23,7 @@ from discreet.verify.kinds import span_of
 from discreet.verify.lists import key_lists
 from discreet.verify.plain import ambiguity
 from discreet.verify.price import Moves, PricedPart, check_divergence, check_events, check_total, column_moves
-from discreet.verify.shapes import filters, grouped_by, outputs, reads_stage, reject, whole_constant
+from discreet.verify.shapes import filters, grouped_by, is_known, outputs, reads_stage, reject, whole_constant
 from discreet.verify.view import check_views
 
 _MOST = 1 << 31
@@ -32,7 +32,7 @@ _NARROW = {exp.DataType.Type.TINYINT: -(1 << 7), exp.DataType.Type.SMALLINT: -(1
 
 
 @dataclass(frozen=True, slots=True)
-class Pipe:
+class ClaimedFlow:
     """A flow: the place of its number in the statement, its sign in the column, and what a unit of each population
     passes.
     """
@@ -46,7 +46,7 @@ class Pipe:
 class FlowColumn:
     """An integer column: its flows, and the noise on it."""
 
-    pipes: tuple[Pipe, ...]
+    flows: tuple[ClaimedFlow, ...]
     noise: Additive
 
 
@@ -118,11 +118,11 @@ def derived_flows(claim: FlowClaim) -> Edges:
     if found.lists != claim.lists:
         reject("what the groups are")
     for column in claim.measured:
-        signs = [pipe.sign for pipe in column.pipes]
+        signs = [flow.sign for flow in column.flows]
         if not signs or len(set(signs)) != len(signs) or not set(signs) <= {1, -1}:
             reject("the flows of a column")
-        for pipe in column.pipes:
-            if not 0 <= pipe.place < len(found.most) or not all(0 <= cap < _MOST for cap in pipe.caps):
+        for flow in column.flows:
+            if not 0 <= flow.place < len(found.most) or not all(0 <= cap < _MOST for cap in flow.caps):
                 reject("the flows of a column")
     return found
 
@@ -147,8 +147,8 @@ def side_moves(claim: FlowClaim, place: int) -> tuple[Moves, ...]:
 
 def span_of_side(column: FlowColumn, place: int) -> tuple[int, int]:
     """Return what a unit of a population adds to a group of the column, at least and at most."""
-    down = sum(pipe.caps[place] for pipe in column.pipes if pipe.sign < 0)
-    return -down, sum(pipe.caps[place] for pipe in column.pipes if pipe.sign > 0)
+    down = sum(flow.caps[place] for flow in column.flows if flow.sign < 0)
+    return -down, sum(flow.caps[place] for flow in column.flows if flow.sign > 0)
 
 
 def priced_side(claim: FlowClaim, place: int) -> PricedPart:
@@ -182,7 +182,8 @@ def derive_edges(sql: str, table: str, columns: frozenset[str], units: tuple[str
     reads_stage(tree, "unit rows", allowed)
     by = [*named, "u", "w"]
     grouped_by(tree, by)
-    _without_nobody(tree)
+    if [is_known(term, "", "w") for term in filters(tree)] != [True]:
+        reject("rows without a unit are not dropped")
     numbers = outputs(tree, by)
     if list(numbers) != [f"m{i}" for i in range(len(numbers))]:
         reject("the order of the columns")
@@ -199,18 +200,6 @@ def derive_edges(sql: str, table: str, columns: frozenset[str], units: tuple[str
     if len(listed) != keys:
         reject("what the groups are")
     return Edges(most, tuple(listed.values()))
-
-
-def _without_nobody(tree: exp.Select) -> None:
-    """WHERE NOT w IS NULL, and nothing else."""
-    terms = filters(tree)
-    kept = terms[0] if len(terms) == 1 else None
-    if type(kept) is not exp.Not or type(kept.this) is not exp.Is:
-        reject("rows without a unit are not dropped")
-    test = kept.this
-    column = type(test.this) is exp.Column and (test.this.table, test.this.name) == ("", "w")
-    if not column or type(test.expression) is not exp.Null:
-        reject("rows without a unit are not dropped")
 
 
 def _capped(number: exp.Expr, row: dict[str, exp.Expr]) -> int:

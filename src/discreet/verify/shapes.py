@@ -68,6 +68,13 @@ def is_column(e: exp.Expr, table: str, name: str) -> bool:
     )
 
 
+def is_known(e: exp.Expr, table: str, name: str) -> bool:
+    """Whether it is just NOT x IS NULL, of this column."""
+    if type(e) is not exp.Not or type(e.this) is not exp.Is or type(e.this.expression) is not exp.Null:
+        return False
+    return is_column(e.this.this, table, name)
+
+
 def text_of(e: exp.Expr) -> exp.Expr | None:
     """Return the x of CAST(x AS text), which is all that the expression is; None of any other."""
     if type(e) is not exp.Cast or not holds_only(e, {"this", "to"}) or not holds_only(e.to, {"this"}):

@@ -21,6 +21,7 @@ from discreet.verify.shapes import (
     filters,
     holds_only,
     is_column,
+    is_known,
     only,
     outputs,
     read_from,
@@ -200,12 +201,8 @@ def _last(tree: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[
 
 
 def _known(tree: exp.Select, value: str) -> None:
-    """Only rows with the value are counted."""
-    terms = filters(tree)
-    known = len(terms) == 1 and type(terms[0]) is exp.Not and type(terms[0].this) is exp.Is
-    if not known or not is_column(terms[0].this.this, "r", value):
-        reject("rows without a value")
-    if type(terms[0].this.expression) is not exp.Null:
+    """Check that only rows with the value are counted."""
+    if [is_known(term, "r", value) for term in filters(tree)] != [True]:
         reject("rows without a value")
 
 

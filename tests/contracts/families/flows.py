@@ -14,7 +14,7 @@ from discreet.catalog.types import Type
 from discreet.engine.flows import exact_flows
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.cost import Kind
-from discreet.plan.flows.plan import make_shared_plan
+from discreet.plan.flows.plan import make_flow_plan
 from discreet.plan.plan import Plan
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -32,7 +32,7 @@ def plan() -> Plan:
     """A count, of one visit of each patient and of each doctor, for ε = 1 of either."""
     patients, doctors = PrivacyUnit("patient", max_rows=1), PrivacyUnit("doctor", max_rows=1)
     table = TableSchema("visits", {"patient": Type.INT, "doctor": Type.INT}, {}, patients, Relation.ADD_REMOVE)
-    return make_shared_plan(
+    return make_flow_plan(
         "SELECT COUNT(*) FROM visits",
         [table],
         {"visits": (patients, doctors)},

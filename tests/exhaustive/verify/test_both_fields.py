@@ -22,7 +22,7 @@ from tests.verify.asked_both import honest
 from tests.verify.forging import Document, relink, sealed
 
 NAMES = {"groups": "add-remove", "Gaussian": "one replaced", "two keys": "both replaced"}
-EACH = ("accounts", "sides", "caps", "populations", "measured", "pipes")
+EACH = ("accounts", "sides", "caps", "populations", "measured", "flows")
 
 READERS: list[tuple[str, set[str]]] = [
     (r"answer(/.*)?", {"release"}),
@@ -38,7 +38,7 @@ READERS: list[tuple[str, set[str]]] = [
     (r"ledger/head(/.*)?", {"release", "ledger"}),
     (r"claim/(table|columns|view)(/.*)?", {"bounds", "tables"}),
     (r"claim/(sql|lists)(/.*)?", {"bounds", "charge"}),
-    (r"claim/measured(/\d+/pipes(/.*)?)?", {"bounds", "sensitivity"}),
+    (r"claim/measured(/\d+/flows(/.*)?)?", {"bounds", "sensitivity"}),
     (r"claim/measured/\d+/noise(/.*)?", {"noise", "events"}),
     (r"claim/sides/\d/unit", {"bounds"}),
     (r"claim/sides/\d/relation", {"sensitivity"}),

@@ -281,7 +281,7 @@ def less(place: int) -> Change:
 
 def fewer(place: int, by: int = 1) -> Change:
     """A lower cap of one population, in the first column."""
-    return put("measured", 0, "pipes", 0, "caps", place, to=lambda v: str(int(v) - by))
+    return put("measured", 0, "flows", 0, "caps", place, to=lambda v: str(int(v) - by))
 
 
 COUNTED = "least(count(x0), 1)"
@@ -304,25 +304,25 @@ CLAIMS: list[tuple[str, Change, str]] = [
     ("events by their sum alone", lambda d: d["claim"]["sides"][1]["cost"].update(events=[
         {"event": "approximate", "epsilon": "1/1", "delta": "0/1", "count": 1}]), "events"),
     ("the second's cap lowered", fewer(1, 1), "sensitivity"),
-    ("the second's cap lowered in the last column", put("measured", 4, "pipes", 0, "caps", 1,
+    ("the second's cap lowered in the last column", put("measured", 4, "flows", 0, "caps", 1,
      to=lambda v: str(int(v) - 1)), "sensitivity"),
     ("the first's cap lowered", fewer(0), "sensitivity"),
     ("both caps lowered, and what follows", all_of(fewer(0), fewer(1), follow), "sensitivity"),
     ("a cap below the statement's, and what follows", all_of(fewer(1), follow), "sensitivity"),
-    ("caps exchanged", put("measured", 1, "pipes", 0, "caps", to=lambda v: v[::-1]), "sensitivity"),
-    ("caps exchanged, and what follows", all_of(put("measured", 1, "pipes", 0, "caps", to=lambda v: v[::-1]), follow),
+    ("caps exchanged", put("measured", 1, "flows", 0, "caps", to=lambda v: v[::-1]), "sensitivity"),
+    ("caps exchanged, and what follows", all_of(put("measured", 1, "flows", 0, "caps", to=lambda v: v[::-1]), follow),
      "noise"),
-    ("a cap of 2^31", put("measured", 1, "pipes", 0, "caps", 1, to=str(1 << 31)), "bounds"),
-    ("a cap below 0", put("measured", 1, "pipes", 0, "caps", 1, to="-1"), "bounds"),
-    ("a cap raised, and not told", put("measured", 1, "pipes", 0, "caps", 1, to="10"), "sensitivity"),
-    ("a number of another column", put("measured", 1, "pipes", 0, "place", to=4), "sensitivity"),
-    ("a number that is not there", put("measured", 1, "pipes", 0, "place", to=9), "bounds"),
-    ("a flow twice", put("measured", 1, "pipes", to=lambda v: [*v, v[0]]), "bounds"),
-    ("a flow left out", put("measured", 2, "pipes", to=lambda v: v[:1]), "sensitivity"),
-    ("flows of one sign", put("measured", 2, "pipes", 1, "sign", to="1"), "bounds"),
-    ("signs exchanged", all_of(put("measured", 2, "pipes", 0, "sign", to="-1"), put("measured", 2, "pipes", 1, "sign",
+    ("a cap of 2^31", put("measured", 1, "flows", 0, "caps", 1, to=str(1 << 31)), "bounds"),
+    ("a cap below 0", put("measured", 1, "flows", 0, "caps", 1, to="-1"), "bounds"),
+    ("a cap raised, and not told", put("measured", 1, "flows", 0, "caps", 1, to="10"), "sensitivity"),
+    ("a number of another column", put("measured", 1, "flows", 0, "place", to=4), "sensitivity"),
+    ("a number that is not there", put("measured", 1, "flows", 0, "place", to=9), "bounds"),
+    ("a flow twice", put("measured", 1, "flows", to=lambda v: [*v, v[0]]), "bounds"),
+    ("a flow left out", put("measured", 2, "flows", to=lambda v: v[:1]), "sensitivity"),
+    ("flows of one sign", put("measured", 2, "flows", 1, "sign", to="1"), "bounds"),
+    ("signs exchanged", all_of(put("measured", 2, "flows", 0, "sign", to="-1"), put("measured", 2, "flows", 1, "sign",
      to="1")), "ledger"),
-    ("a flow counted twice", put("measured", 1, "pipes", 0, "sign", to="2"), "bounds"),
+    ("a flow counted twice", put("measured", 1, "flows", 0, "sign", to="2"), "bounds"),
     ("a column left out", lambda d: d["claim"]["measured"].pop(), "sensitivity"),
     ("a column left out, and what follows", all_of(lambda d: d["claim"]["measured"].pop(), follow), "sensitivity"),
     ("a column twice", lambda d: d["claim"]["measured"].append(d["claim"]["measured"][0]), "sensitivity"),
@@ -408,7 +408,7 @@ def test_the_groups_of_two_keys_cannot_be_exchanged() -> None:
 def test_what_was_charged_for_less_is_not_made_to_fit_with_the_honest_entries() -> None:
     """Lower caps of one population, with all that follows from them, under the charges that were made."""
     document, _, _, ledger = honest("a count")
-    forgery = forged(document, all_of(put("measured", 0, "pipes", 0, "caps", 1, to="3"), follow))
+    forgery = forged(document, all_of(put("measured", 0, "flows", 0, "caps", 1, to="3"), follow))
     forgery["reasons"] = checks_of(flow_claim(forgery)).reasons()
     assert check(forgery, ledger).broken == "charge"
     fitted = sealed(forgery)

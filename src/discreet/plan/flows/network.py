@@ -194,7 +194,7 @@ def _refuse(measure: Measure, names: tuple[str, str], text: str) -> Never:
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class FlowPayer:
     """One of the two populations, in one question.
 
     Attributes:

@@ -15,7 +15,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from discreet.accounting.convert import mu_squared_for
 from discreet.accounting.loss import PrivacyLoss
@@ -23,9 +22,9 @@ from discreet.catalog.schema import TableSchema
 from discreet.errors import UnsupportedQuery
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.bound import BoundedQuery, lattice_sql, rows_with
-from discreet.plan.cost import Allocation, Kind, allocate, root_above, sensitivity_of
-from discreet.plan.explain import citations
-from discreet.plan.flows.network import Flow, Network, Party, coarser, network
+from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, root_above, sensitivity_of
+from discreet.plan.explain import FREE, citations, column_name, law_name, neighbours, norms
+from discreet.plan.flows.network import Flow, FlowPayer, Network, coarser, network
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.query import Query
@@ -37,10 +36,7 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.expr import Column, Expr, finite
 from discreet.query.parse import parse_select
 from discreet.verify.claim import Cost
-from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side, check_flows
-
-FORMAT = 1
-"""The version of the identity of questions to two populations."""
+from discreet.verify.flows import ClaimedFlow, FlowClaim, FlowColumn, Side, check_flows
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Flows:
     """
 
     networks: tuple[Network, ...]
-    parties: tuple[Party, Party]
+    parties: tuple[FlowPayer, FlowPayer]
 
     @property
     def flows(self) -> tuple[Flow, ...]:
@@ -72,18 +68,56 @@ class Flows:
         return tuple(sentence for sentence in found if sentence)
 
     def explain(self, plan: Plan) -> str:
-        """Return the derivation of a plan that these flows are of."""
-        return explain(plan)
+        """Return who is protected, how far one unit of either population moves each number, and who pays what."""
+        q = plan.query.question
+        lines = [
+            f"Protected as {p.population!r}: all rows that share one {p.unit.column!r} of {q.table.name!r}. "
+            f"{neighbours(p.side.relation)}"
+            for p in self.parties
+        ]
+        lines += ["Rows without an id of either are dropped.", ""]
+        count = q.keys.count
+        lines.append(
+            "Groups: one, the whole table."
+            if not q.keys.exprs
+            else f"Groups: {count}, declared, so all are shown. Each unit is charged for all {count}, as none of them "
+            "can be left out without moving the other population's; max_groups limits nothing here."
+        )
+        rows = zip(q.measures, self.networks, plan.query.allocation.noises, strict=True)
+        for i, (measure, found, noise) in enumerate(rows):
+            of = "difference of two maximum flows" if len(found.flows) > 1 else "maximum flow"
+            lines += ["", f"{column_name(i, measure)}, as the {of} in each group."]
+            for side, p in enumerate(self.parties):
+                low, high = found.span(side)
+                lines.append(
+                    f"  One unit of {p.population!r} moves a group by an integer in [{low}, {high}], "
+                    f"so {norms(p.side.sensitivities[i])}."
+                )
+            lines.append(f"  {law_name(noise, Fraction(1))}.")
+        lines.append("")
+        for p in self.parties:
+            g = p.side.cost
+            of = words(p.allowed.epsilon, p.allowed.delta)
+            lines.append(
+                f"{p.population!r} pays ε = {decimal(g.epsilon)}, δ = {decimal(g.delta)}, of {of} that it may be asked."
+            )
+        lines += [plan.outlook] if plan.outlook else []
+        lines.append(
+            "The noise is added once, and each population is charged by how far one of its own units moves what it is "
+            f"added to. {FREE}"
+        )
+        return "\n".join(lines)
 
     def citations(self, plan: Plan) -> list[str]:
         """Return the works on which the guarantee of such a plan rests."""
-        return cited(plan)
+        nodes = "Kasiviswanathan, Nissim, Raskhodnikova, Smith 2013, Analyzing graphs with node differential privacy"
+        return [*citations(plan.query), f"{nodes}, https://doi.org/10.1007/978-3-642-36594-2_26"]
 
     def claim(self, query: Query) -> FlowClaim:
         """Return what the second derivation judges."""
         places = iter(range(len(self.flows)))
         columns = [
-            FlowColumn(tuple(Pipe(next(places), f.sign, f.caps) for f in n.flows), noise)
+            FlowColumn(tuple(ClaimedFlow(next(places), f.sign, f.caps) for f in n.flows), noise)
             for n, noise in zip(self.networks, query.allocation.noises, strict=True)
         ]
         first, second = self.parties
@@ -99,7 +133,7 @@ class Flows:
         )
 
 
-def make_shared_plan(
+def make_flow_plan(
     sql: str,
     tables: Sequence[TableSchema],
     units: Mapping[str, tuple[PrivacyUnit, PrivacyUnit]],
@@ -147,9 +181,9 @@ def make_shared_plan(
         for i, relation in enumerate(relations)
     ]
     allowed = list(map(Approximate, epsilons, deltas))
-    noises = shared_noise(moved, allowed, kind)
+    noises = flow_noise(moved, allowed, kind)
     first_party, second_party = (
-        Party(
+        FlowPayer(
             populations[i],
             unit,
             allowed[i],
@@ -183,28 +217,20 @@ def _question(sql: str, tables: Sequence[TableSchema]) -> Question:
         select = parse_select(sql)
     except RecursionError:
         raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
-    if select.table is None:
-        raise UnsupportedQuery(
-            "Joins and subqueries are not answered where two populations are protected.",
-            hint="ask one table, with WHERE and CASE; a table of one population is asked in a session of its own",
-        )
+    one = "ask one table, with WHERE and CASE; a table of one population is asked in a session of its own"
+    _refuse(select.table is None, "Joins and subqueries", one)
     question = read_question(sql, tables)
-    if question.relation is not None:
-        raise UnsupportedQuery(
-            "Joins and subqueries are not answered where two populations are protected.",
-            hint="ask one table, with WHERE and CASE",
-        )
-    if question.spreads:
-        raise UnsupportedQuery(
-            "Quantiles, MIN, MAX, MODE and histograms are not answered where two populations are protected.",
-            hint="count rows between limits: COUNT(*) FILTER (WHERE x < 10)",
-        )
-    if question.outer.sets is not None:
-        raise UnsupportedQuery(
-            "ROLLUP, CUBE and GROUPING SETS are not answered where two populations are protected.",
-            hint="ask one question for each set of keys",
-        )
+    _refuse(question.relation is not None, "Joins and subqueries", one)
+    limits = "count rows between limits: COUNT(*) FILTER (WHERE x < 10)"
+    _refuse(bool(question.spreads), "Quantiles, MIN, MAX, MODE and histograms", limits)
+    apart = "ask one question for each set of keys"
+    _refuse(question.outer.sets is not None, "ROLLUP, CUBE and GROUPING SETS", apart)
     return question
+
+
+def _refuse(asked: bool, what: str, hint: str) -> None:
+    if asked:
+        raise UnsupportedQuery(f"{what} are not answered where two populations are protected.", hint=hint)
 
 
 def _on_coarser_grids(question: Question, units: tuple[PrivacyUnit, PrivacyUnit]) -> Question:
@@ -218,30 +244,16 @@ def _on_coarser_grids(question: Question, units: tuple[PrivacyUnit, PrivacyUnit]
 
 
 def _identity(
-    q: Question, networks: Sequence[Network], parties: Sequence[Party], version: str | None, kind: Kind
+    q: Question, networks: Sequence[Network], parties: Sequence[FlowPayer], version: str | None, kind: Kind
 ) -> str:
-    """Return the question's identity: equal measurements with equal parameters, equal text."""
-    described: dict[str, Any] = {
-        "flows": FORMAT,
-        "table": q.table.name,
-        "version": version,
-        "where": None if q.where is None else q.where.identity,
-        "keys": [e.identity for e in q.keys.exprs],
-        "lists": [[[type(v).__name__, str(v)] for v in values] for values in q.keys.lists or ()],
-        "measures": [m.identity for m in q.measures],
-        "caps": [[[f.sign, *f.caps] for f in n.flows] for n in networks],
+    """Return the question's identity: that of the same question to each population, with the caps of its flows."""
+    terms = [PlanTerms(p.population, version, p.allowed.epsilon, p.allowed.delta, kind) for p in parties]
+    described = {
+        "flows": [[[f.sign, *f.caps] for f in n.flows] for n in networks],
         "parties": [
-            [
-                p.population,
-                p.unit.column,
-                p.unit.max_rows,
-                p.side.relation.value,
-                str(p.allowed.epsilon),
-                str(p.allowed.delta),
-            ]
-            for p in parties
+            [q.identity(t), p.unit.column, p.unit.max_rows, p.side.relation.value]
+            for t, p in zip(terms, parties, strict=True)
         ],
-        "noise": kind.value,
     }
     return hashlib.sha256(json.dumps(described, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
@@ -283,7 +295,7 @@ def _is_expression(of: Expr | LatticeValue | None) -> bool:
     return of is not None and not isinstance(of, LatticeValue)
 
 
-def shared_noise(
+def flow_noise(
     moved: Sequence[tuple[Sensitivity, ...]], allowed: Sequence[Approximate], kind: Kind
 ) -> tuple[Additive, ...]:
     """Return the noise of each column such that no population pays more than it may; of each, how far a unit moves
@@ -333,66 +345,3 @@ def _paid(moved: Sequence[Sensitivity], allowed: Approximate, noises: Sequence[A
     if not len(events):
         return Cost(events, Fraction(0), Fraction(0))
     return Cost(events, min(allowed.epsilon, PrivacyLoss(events).guarantee(allowed.delta).epsilon), allowed.delta)
-
-
-def explain(plan: Plan) -> str:
-    """Return who is protected, how far one unit of either population moves each number, and what each is charged."""
-    assert plan.flows is not None
-    q, flows = plan.query.question, plan.flows
-    lines = []
-    for p in flows.parties:
-        differ = "is there or not" if p.side.relation is Relation.ADD_REMOVE else "is replaced by any other"
-        lines.append(
-            f"Protected as {p.population!r}: all rows that share one {p.unit.column!r} of {q.table.name!r}. "
-            f"Neighbours ({p.side.relation.value}): one such unit {differ}."
-        )
-    lines += ["Rows without an id of either are dropped.", ""]
-    count = q.keys.count
-    lines.append(
-        "Groups: one, the whole table."
-        if not q.keys.exprs
-        else f"Groups: {count}, declared, so all are shown. Each unit is charged for all {count}, as none of them "
-        "can be left out without moving the other population's; max_groups limits nothing here."
-    )
-    rows = zip(q.measures, flows.networks, plan.query.allocation.noises, strict=True)
-    for i, (measure, found, noise) in enumerate(rows):
-        step = "" if measure.step == 1 else f", in steps of {decimal(measure.step)}"
-        of = "difference of two maximum flows" if len(found.flows) > 1 else "maximum flow"
-        lines += ["", f"Column {i}: {measure.word}{step}, as the {of} in each group."]
-        for side, p in enumerate(flows.parties):
-            low, high = found.span(side)
-            s = p.side.sensitivities[i]
-            lines.append(
-                f"  One unit of {p.population!r} moves a group by an integer in [{low}, {high}], so Δ₀ = {s.l0}, "
-                f"Δ∞ = {s.linf}, Δ₁ = {s.l1}, Δ₂² = {s.l2_squared}."
-            )
-        match noise:
-            case DiscreteLaplaceNoise(scale):
-                lines.append(f"  Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {float(scale):,.6g}.")
-            case RoundedGaussianNoise(sigma):
-                lines.append(f"  Gaussian noise, rounded to the integers, with σ = {float(sigma):,.6g}.")
-    lines.append("")
-    for p in flows.parties:
-        g = p.side.cost
-        of = words(p.allowed.epsilon, p.allowed.delta)
-        lines.append(
-            f"{p.population!r} pays ε = {decimal(g.epsilon)}, δ = {decimal(g.delta)}, of {of} that it may be asked."
-        )
-    if plan.outlook:
-        lines.append(plan.outlook)
-    lines.append(
-        "The noise is added once, and each population is charged by how far one of its own units moves what it is "
-        "added to. Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."
-    )
-    return "\n".join(lines)
-
-
-def cited(plan: Plan) -> list[str]:
-    """Return the works on which the plan's guarantee rests."""
-    return [
-        *citations(plan.query),
-        (
-            "Kasiviswanathan, Nissim, Raskhodnikova, Smith 2013, Analyzing graphs with node differential privacy, "
-            "https://doi.org/10.1007/978-3-642-36594-2_26"
-        ),
-    ]

@@ -37,10 +37,10 @@ class FlowChecks(ClaimChecks):
     def check_sensitivities(self) -> None:
         """Each number is of one flow, whose caps limit what a pair carries; and sensitivities are just the moves."""
         claim, most = self.claim, self.edges.most
-        pipes = [pipe for column in claim.measured for pipe in column.pipes]
-        must([p.place for p in pipes] == list(range(len(most))), "the flows are not of each number once")
-        for pipe in pipes:
-            must(most[pipe.place] == min(pipe.caps), "the caps of a flow are not those of the statement")
+        flows = [flow for column in claim.measured for flow in column.flows]
+        must([p.place for p in flows] == list(range(len(most))), "the flows are not of each number once")
+        for flow in flows:
+            must(most[flow.place] == min(flow.caps), "the caps of a flow are not those of the statement")
         for place, side in enumerate(claim.sides):
             for moved, said in zip(side_moves(claim, place), side.sensitivities, strict=True):
                 must(moved.norms == norms(said), "a unit moves a column less far than is said")
@@ -71,7 +71,7 @@ class FlowChecks(ClaimChecks):
     def reasons(self) -> list[str]:
         found = []
         for i, column in enumerate(self.claim.measured):
-            flows = "a maximum flow" if len(column.pipes) == 1 else "a difference of two maximum flows"
+            flows = "a maximum flow" if len(column.flows) == 1 else "a difference of two maximum flows"
             for place, side in enumerate(self.claim.sides):
                 low, high = span_of_side(column, place)
                 found.append(

@@ -47,7 +47,7 @@ from discreet.verify.certificate.forms import (
 )
 from discreet.verify.claim import Cost, Level, Look, Measurement, NoisyColumn, PartClaim, PartKind, PlanClaim, Tree
 from discreet.verify.derive import PrivateRows
-from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side
+from discreet.verify.flows import ClaimedFlow, FlowClaim, FlowColumn, Side
 from discreet.verify.owned import PublicTable
 
 
@@ -361,7 +361,7 @@ _CLAIM = fields(
     recipe=text,
     open=flag,
 )
-_PIPE = fields(Pipe, "a flow", place=number, sign=whole, caps=listed(whole, exactly=2))
+_FLOW = fields(ClaimedFlow, "a flow", place=number, sign=whole, caps=listed(whole, exactly=2))
 _SIDE = fields(
     Side, "a population's side", unit=text, relation=_RELATION, sensitivities=listed(_SENSITIVITY), cost=_COST
 )
@@ -373,6 +373,6 @@ _FLOWS = fields(
     view=optional(text),
     sql=text,
     lists=listed(_LENGTH),
-    measured=listed(fields(FlowColumn, "a column", pipes=listed(_PIPE), noise=_NOISE)),
+    measured=listed(fields(FlowColumn, "a column", flows=listed(_FLOW), noise=_NOISE)),
     sides=listed(_SIDE, exactly=2),
 )

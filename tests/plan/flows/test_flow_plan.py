@@ -23,8 +23,8 @@ from discreet.errors import (
 )
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Kind
-from discreet.plan.flows.network import Party
-from discreet.plan.flows.plan import Flows, make_shared_plan
+from discreet.plan.flows.network import FlowPayer
+from discreet.plan.flows.plan import Flows, make_flow_plan
 from discreet.plan.plan import Plan
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.flows import FlowClaim, check_flows
@@ -61,7 +61,7 @@ def planned(
         **(facts or {}),
     }
     table = TableSchema("visits", kinds, known, patients, relations[0])
-    return make_shared_plan(
+    return make_flow_plan(
         sql,
         [table],
         {"visits": (patients, doctors)},
@@ -80,7 +80,7 @@ def flows_of(plan: Plan) -> Flows:
     return plan.flows
 
 
-def parties_of(plan: Plan) -> tuple[Party, Party]:
+def parties_of(plan: Plan) -> tuple[FlowPayer, FlowPayer]:
     """Who pays for a plan."""
     return flows_of(plan).parties
 
@@ -282,12 +282,12 @@ def _side(place: int, **changed: Any) -> Callable[[FlowClaim], FlowClaim]:
     return change
 
 
-def _caps(column: int, pipe: int, caps: tuple[int, int]) -> Callable[[FlowClaim], FlowClaim]:
+def _caps(column: int, flow: int, caps: tuple[int, int]) -> Callable[[FlowClaim], FlowClaim]:
     def change(claim: FlowClaim) -> FlowClaim:
         measured = list(claim.measured)
-        pipes = list(measured[column].pipes)
-        pipes[pipe] = replace(pipes[pipe], caps=caps)
-        measured[column] = replace(measured[column], pipes=tuple(pipes))
+        flows = list(measured[column].flows)
+        flows[flow] = replace(flows[flow], caps=caps)
+        measured[column] = replace(measured[column], flows=tuple(flows))
         return replace(claim, measured=tuple(measured))
 
     return change
@@ -331,7 +331,7 @@ def _one_for_both(claim: FlowClaim) -> FlowClaim:
 
 def _twice(claim: FlowClaim) -> FlowClaim:
     column = claim.measured[0]
-    return replace(claim, measured=(replace(column, pipes=column.pipes * 2), *claim.measured[1:]))
+    return replace(claim, measured=(replace(column, flows=column.flows * 2), *claim.measured[1:]))
 
 
 @pytest.mark.parametrize(("kind", "least"), [("TINYINT", -127), ("SMALLINT", -32767), ("INTEGER", -(1 << 31) + 1)])

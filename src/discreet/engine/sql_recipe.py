@@ -1,6 +1,4 @@
-"""Questions in SQL, as they were asked of a session, and the recipe of them: one question or several, with bounds
-declared or chosen, of one population or of two.
-"""
+"""Recipe of SQL: the parameters of a query and its plan, of one query or several, of one population or of two."""
 
 from __future__ import annotations
 
@@ -44,8 +42,8 @@ ForEach: TypeAlias = "Real | Mapping[str, Real]"
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfOne:
-    """A question and what goes with it, as they were given.
+class QueryParameters:
+    """A query and its parameters, as they were given.
 
     Attributes:
         sql: the question.
@@ -85,7 +83,7 @@ class AskedOfOne:
         if asked is None:
             self.complete(tables, Fraction(1), [EPSILON])
             raise unpriced(lambda e: self._planned(prepared, tables, e), self.accounts[0].remaining)
-        spent = epsilon_asked(asked) * part
+        spent = epsilon_parameter(asked) * part
         with suppress(MissingBounds, NotPrivate):  # then all that is missing is named
             return self._planned(prepared, tables, spent)
         return self.complete(tables, spent)
@@ -116,8 +114,8 @@ class AskedOfOne:
 
     def at_once(self, prepared: Prepared, epsilon: Fraction) -> Plan:
         """Return the plan of the question at this ε, without a first stage."""
-        delta = share_asked("delta", prepared.delta_or(one("delta", self.delta)))
-        share, population = share_asked("truncation", self.truncation), self.accounts[0].population
+        delta = share_parameter("delta", prepared.delta_or(one("delta", self.delta)))
+        share, population = share_parameter("truncation", self.truncation), self.accounts[0].population
         terms = PlanTerms(population, self.version, epsilon, delta, kind_of(self.noise), share)
         return make_plan(prepared.text, prepared.tables, terms)
 
@@ -132,15 +130,15 @@ class AskedOfOne:
             population=self.accounts[0].population,
             version=self.version,
             epsilon=epsilon,
-            delta=share_asked("delta", one("delta", self.delta)),
+            delta=share_parameter("delta", one("delta", self.delta)),
             noise=self.noise,
-            truncation=share_asked("truncation", self.truncation),
+            truncation=share_parameter("truncation", self.truncation),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfBoth(AskedOfOne):
-    """A question to rows that belong to two populations.
+class FlowParameters(QueryParameters):
+    """The same of a query to rows that belong to two populations.
 
     Attributes:
         units: of each table the two units.
@@ -149,8 +147,8 @@ class AskedOfBoth(AskedOfOne):
     units: Mapping[str, tuple[PrivacyUnit, PrivacyUnit]]
 
     def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
-        """As `AskedOfOne.plan`; ε and δ are what no population pays more than, or one for each."""
-        from discreet.plan.flows.plan import make_shared_plan
+        """As `QueryParameters.plan`; ε and δ are what no population pays more than, or one for each."""
+        from discreet.plan.flows.plan import make_flow_plan
 
         self._refuse_chosen()
         prepared = self.prepared(tables)
@@ -160,10 +158,10 @@ class AskedOfBoth(AskedOfOne):
                 hint="leave the clause out, and pass epsilon=",
             )
         first, second = self.accounts
-        epsilons = [epsilon_asked(e) for e in self._each("epsilon", epsilon)]
+        epsilons = [epsilon_parameter(e) for e in self._each("epsilon", epsilon)]
         epsilons = epsilons if part == 1 else [part_of(e, part) for e in epsilons]
-        deltas = [share_asked("delta", 0 if d is None else d) for d in self._each("delta", self.delta)]
-        return make_shared_plan(
+        deltas = [share_parameter("delta", 0 if d is None else d) for d in self._each("delta", self.delta)]
+        return make_flow_plan(
             prepared.text,
             tables,
             self.units,
@@ -216,7 +214,7 @@ def one(name: str, given: ForEach) -> Real:
     return given
 
 
-def bounds_asked(bounds: str | None) -> str | None:
+def bounds_parameter(bounds: str | None) -> str | None:
     """Return what a first stage chooses: "auto", "values", or nothing.
 
     Raises:
@@ -230,7 +228,7 @@ def bounds_asked(bounds: str | None) -> str | None:
     return bounds
 
 
-def epsilon_asked(epsilon: Real | None) -> Fraction:
+def epsilon_parameter(epsilon: Real | None) -> Fraction:
     """Return the ε that a question may cost.
 
     Raises:
@@ -250,7 +248,7 @@ def epsilon_asked(epsilon: Real | None) -> Fraction:
     return x
 
 
-def share_asked(name: str, share: Real) -> Fraction:
+def share_parameter(name: str, share: Real) -> Fraction:
     """Return the δ that a question may cost, or the share of its ε that one part of it may.
 
     Raises:
