@@ -73,7 +73,7 @@ def test_analysts_together_share_answers(connect: Connect, tmp_path: Path) -> No
 
 
 def test_who_asks_must_be_said_and_known(apart: Connect) -> None:
-    with pytest.raises(InvalidParameter, match="every question needs the one who asks"):
+    with pytest.raises(InvalidParameter, match="every query needs the one who asks"):
         apart()
     with pytest.raises(InvalidParameter, match="'eve' is no analyst of 'people'"):
         apart("eve")
@@ -147,7 +147,7 @@ def test_a_plan_tells_what_would_be_left(connect: Connect) -> None:
         assert (again.left, again.outlook[:22]) == (dp.Budget("5/2"), "It has been answered: ")
         big = s.plan(COUNT, epsilon=5)
         assert big.left is None
-        assert big.outlook.startswith("It would be refused now: 'people': the question asks ε = 5")
+        assert big.outlook.startswith("It would be refused now: 'people': the query needs ε = 5")
         assert s.plan(SUM, error={"s": 500}).left is not None
         assert s.remaining == dp.Budget("5/2")
 

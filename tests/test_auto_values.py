@@ -382,7 +382,7 @@ def test_both_ways_of_choosing_are_questions_of_their_own() -> None:
     [
         ("SELECT SUM_WITHIN(price, 0, 30) AS s FROM t", {}, "SUM_WITHIN needs declared bounds of its values."),
         ("SELECT SUM_WITHIN(price, 0, 30) AS s FROM t", {"unit": ROW}, "cannot be asked with every range"),
-        ("SELECT MODE(pieces) AS m FROM t", {}, "MODE is answered for at most 65,536 whole numbers"),
+        ("SELECT MODE(pieces) AS m FROM t", {}, "MODE is supported for at most 65,536 whole numbers"),
     ],
 )
 def test_what_cannot_have_its_bounds_chosen_is_refused_before_the_charge(

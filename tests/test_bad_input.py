@@ -117,7 +117,7 @@ def test_whatever_is_no_select_is_refused_and_nothing_is_logged(sql: str, caplog
     with caplog.at_level(logging.DEBUG):
         error = refusal(sql)
     assert isinstance(error, UnsupportedQuery)
-    assert error.message == "Only SELECT is answered: a question reads the table and changes nothing."
+    assert error.message == "Only SELECT is supported: a query reads the table and changes nothing."
     assert error.hint
     assert caplog.records == []
 
@@ -184,10 +184,10 @@ CONSTRUCTS = {
     "SELECT COUNT(day ORDER BY day) FROM visits": "does not depend on an order",
     "SELECT SUM(day ORDER BY amount) FROM visits": "does not depend on an order",
     "SELECT SUM(*) FROM visits": "needs one number",
-    "SELECT SUM(seen) FROM visits": "SUM of a date or time is not answered here",
+    "SELECT SUM(seen) FROM visits": "SUM of a date or time is not supported here",
     "SELECT SUM(NULL) FROM visits": "needs a number",
     **{
-        f"SELECT {call} FROM visits": "is not answered here"
+        f"SELECT {call} FROM visits": "is not supported here"
         for call in (
             *("KURTOSIS(amount)", "SKEWNESS(amount)"),
             *("array_agg(amount)", "list(amount)", "string_agg(region)", "first(region)"),
@@ -296,16 +296,16 @@ CONSTRUCTS = {
             "current_setting('threads') = 'x'": "no function 'current_setting'",
             "nextval('x') = 1": "no function 'nextval'",
             "error('x') = 1": "no function 'error'",
-            "md5(region) = 'x'": "Hashes are not answered",
+            "md5(region) = 'x'": "Hashes are not supported",
             "hash(region) = 1": "no function 'hash'",
             "lenght(region) = 1": "perhaps length",
             "regexp_matches(region, '(a*)*$')": "something that may be empty is repeated",
             "region ~ region": "REGEXP_MATCHES needs a written constant in place 2",
             "region SIMILAR TO '(a'": "a ( has no )",
-            "region ~* 'a'": "~* is not answered",
+            "region ~* 'a'": "~* is not supported",
             "region GLOB 'a*'": "GLOB",
             "region LIKE 'ax' ESCAPE 'x'": "needs one plain character",
-            "region ILIKE 'a' ESCAPE 'x'": "ESCAPE is answered for LIKE alone",
+            "region ILIKE 'a' ESCAPE 'x'": "ESCAPE is supported for LIKE alone",
             "region LIKE ANY ('a', 'b')": "ANY",
             "region COLLATE NOCASE = 'a'": "COLLATE",
             "user_id = ANY([1, 2])": "ANY",
@@ -338,7 +338,7 @@ CONSTRUCTS = {
             "seen + 1.5 > seen": "+ does not take (a date, a number)",
             "at - at > 1": "- does not take (a time, a time)",
             "date_diff('fortnight', seen, seen) > 1": "cannot be counted in",
-            "age(at) > 1": "age() is not answered",
+            "age(at) > 1": "age() is not supported",
             "repeat(region, 9) = 'a'": "may not grow without bound",
             "lpad(region, 1001, 'a') = 'a'": "at most 1000 characters",
             "seen = '2020-02-30'": "cannot be read as a date",

@@ -89,9 +89,9 @@ def test_a_batch_is_one_charge_and_one_stored_release() -> None:
             assert release.charged.epsilon == 2
             assert not release.stored
             assert release.cost.epsilon(delta=0) <= 2
-            assert "charged ε = 2 for the 5 questions of a batch" in str(release)
+            assert "charged ε = 2 for the 5 queries of a batch" in str(release)
             assert release.explain().endswith(
-                "This is one of 5 questions that were planned together: the price is that of all of them, paid once."
+                "This is one of 5 queries that were planned together: the price is that of all of them, paid once."
             )
 
 
@@ -308,16 +308,15 @@ def test_the_names_and_order_of_questions_do_not_make_another_batch() -> None:
     ("questions", "kind", "words"),
     [
         ({"good": QUESTIONS["all"], "bad": "SELECT foo FROM data"}, UnknownColumn,
-         "in question 'bad': There is no column 'foo' in data."),
+         "in query 'bad': There is no column 'foo' in data."),
         ({"good": QUESTIONS["all"], "bad": "SELECT day, COUNT(*) FROM data GROUP BY day"}, PlanError,
-         ("in question 'bad': The groups of this question are not declared, so which of them exist is private; "
-          "to show any takes a δ.")),
+         "in query 'bad': The groups of this query are not declared. Showing undeclared groups needs δ > 0."),
         ({"good": QUESTIONS["all"], "bad": 5}, InvalidParameter,
-         "in question 'bad': the question must be text, not int."),
-        ({}, InvalidParameter, "a batch is a dict from a name to a question, not {}."),
+         "in query 'bad': the query must be text, not int."),
+        ({}, InvalidParameter, "a batch is a dict from a name to a query, not {}."),
         ([QUESTIONS["all"]], InvalidParameter,
-         "a batch is a dict from a name to a question, not ['SELECT COUNT(*) AS n FROM data']."),
-        ({1: QUESTIONS["all"]}, InvalidParameter, "the name of a question must be text, not 1."),
+         "a batch is a dict from a name to a query, not ['SELECT COUNT(*) AS n FROM data']."),
+        ({1: QUESTIONS["all"]}, InvalidParameter, "the name of a query must be text, not 1."),
     ],
     ids=str,
 )  # fmt: skip
@@ -340,7 +339,7 @@ def test_a_batch_that_the_account_cannot_pay_reads_nothing() -> None:
         with pytest.raises(BudgetExceeded):
             session.batch(QUESTIONS, epsilon=2, fresh=True)
         assert [e.kind for e in session.history()].count("charge") == 1
-        with pytest.raises(InvalidParameter, match="A question needs epsilon="):
+        with pytest.raises(InvalidParameter, match="A query needs epsilon="):
             session.batch(QUESTIONS)
 
 

@@ -368,8 +368,8 @@ def test_nothing_tells_whether_somebody_was_left_out(monkeypatch: pytest.MonkeyP
 def test_every_release_says_over_whom_it_is() -> None:
     with session(frame(PEOPLE)) as s:
         line = (
-            "Each person has an own budget here, and whose is used up is in no later answer: values and intervals are "
-            "over the people still in."
+            "Each person has a budget of their own here. People whose budget is used up are left out of later results: "
+            "values and intervals are over the others."
         )
         assert s.sql("SELECT COUNT(*) FROM t", epsilon=1).notes[-1] == line
         assert line in str(s.sql("SELECT COUNT(*) FROM t", epsilon=1))  # from the ledger
@@ -436,8 +436,7 @@ def test_a_question_that_nobody_can_pay_is_refused_before_it_is_charged() -> Non
         with pytest.raises(BudgetExceeded) as caught:
             s.sql("SELECT MEDIAN(x) FROM t", epsilon=Fraction(3, 2))
         assert caught.value.message == (
-            "The question asks ε = 1.5 of everybody in it, and each person has ε = 1: nobody would be left to answer "
-            "it."
+            "The query needs ε = 1.5 of everybody in it, and each person has ε = 1: nobody would be left to answer it."
         )
         assert [e.kind for e in s.history()] == []
         s.sql("SELECT SUM(x) FROM t", epsilon=Fraction(3, 2))  # some may add little

@@ -98,8 +98,8 @@ class Spending:
                 f"What people of {self.population} have used of {words(self.each.epsilon, self.each.delta)} each:",
                 render(["used", "people"], rows, align=["right", "right"]),
                 f"± is a 95 % interval; {paid if self.stored else f'charged {price} to each of them'}.",
-                f"Counted are those who were in a question and could still pay {price}.",
-                "Who had less left is in no line, as in no answer.",
+                f"Counted are those who were in a query and could still pay {price}.",
+                "Who had less left is in no line, as in no result.",
             ]
         )
 
@@ -163,7 +163,7 @@ def _identity(account: Account, noise: Additive, price: Approximate) -> str:
     settled = account._log.read(lambda view: _last_settled(view, account.population))
     if settled is None:
         raise InvalidParameter(
-            f"no question about {account.population!r} was charged yet: nobody has used anything.",
+            f"no query about {account.population!r} was charged yet: nobody has used anything.",
             hint="ask for a summary later",
         )
     told = [SUMMARY, _PEOPLE, 1, account.population, repr(noise), str(price.epsilon), str(price.delta)]

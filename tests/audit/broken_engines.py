@@ -194,7 +194,7 @@ TWINS: Mapping[str, Callable[[], Ours]] = MappingProxyType(
         "no clamp": NoClamp,
         "a unit counted twice": CountedTwice,
         "no caps": NoCaps,
-        "one seed for each question": SeedPerQuestion,
+        "one seed for each query": SeedPerQuestion,
         "the size in the notes": SizeInTheNotes,
     }
 )

@@ -163,7 +163,7 @@ def test_a_hanging_run_is_an_output_a_few_times_and_then_an_error() -> None:
     started = time.monotonic()
     sampler = Sampler(once, 0, seconds_each=1)  # a loaded machine may pause for a tenth
     batch = sampler.draw(100)
-    assert batch.count(Raised("TimeLimit", "no answer in time")) == 1  # type: ignore[union-attr]
+    assert batch.count(Raised("TimeLimit", "no result in time")) == 1  # type: ignore[union-attr]
     assert any("did not return within 1 seconds" in note for note in sampler.notes)
     with pytest.raises(InvalidParameter, match="did not return within"):
         Sampler(lambda x: time.sleep(20), 0, seconds_each=1)

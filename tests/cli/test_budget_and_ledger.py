@@ -104,7 +104,7 @@ SIGNED = ["--by", "the data board", "--reason", "as agreed"]
 
 
 def test_the_budget_tells_how_many_more_questions_fit(ledger: Path, call: Call) -> None:
-    assert "At this rate: 8 more questions like the last of adult." in call("budget", str(ledger)).stdout
+    assert "At this rate: 8 more queries like the last of adult." in call("budget", str(ledger)).stdout
     adult, _ = json.loads(call("budget", str(ledger), "--json").stdout)["populations"]
     assert (adult["more_like_the_last"], adult["status"], adult["caps"]) == (8, "open", [])
 
@@ -153,13 +153,13 @@ def test_analysts_are_added_capped_and_shown(ledger: Path, call: Call) -> None:
     assert "'ana' may spend ε = 0.4 of it" in said.stdout
     asked = ["sql", "adult.parquet", COUNT.format(70), "--epsilon", "0.3", "--each-row", "--ledger", place]
     nobody = call(*asked)
-    assert (nobody.exit_code, "every question needs the one who asks" in nobody.stderr) == (2, True)
+    assert (nobody.exit_code, "every query needs the one who asks" in nobody.stderr) == (2, True)
     assert call(*asked, "--analyst", "ana").exit_code == 0
     asked[2] = COUNT.format(71)
     refused = call(*asked, "--analyst", "ana")
     assert (refused.exit_code, "--epsilon 0.1 would fit" in refused.stderr) == (3, True)
     planned = call("plan", *asked[1:], "--analyst", "ana").stdout
-    assert "It would be refused now: 'adult': the question asks ε = 0.3, and ε = 0.1 is left of 0.4" in planned
+    assert "It would be refused now: 'adult': the query needs ε = 0.3, and ε = 0.1 is left of 0.4" in planned
     asked[4] = "0.1"
     assert (
         "it leaves ε = 0 of ε = 0.4, enough for no more like it." in call("plan", *asked[1:], "--analyst", "ana").stdout

@@ -16,7 +16,7 @@ from tests.cli.test_sql import ASKED, QUESTION, spent
 def test_the_answer_is_drawn_with_its_intervals(samples: Path, call: Call) -> None:
     result = call(*ASKED, "--budget", "3", "--json", "--plot", "ages.svg")
     assert result.exit_code == 0
-    assert result.stderr == "The answer is drawn in ages.svg.\n"
+    assert result.stderr == "The result is drawn in ages.svg.\n"
     answer = json.loads(result.stdout)
     image = (samples / "ages.svg").read_text(encoding="utf-8")
     ElementTree.fromstring(image)

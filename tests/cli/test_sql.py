@@ -140,7 +140,7 @@ def test_each_person_can_have_a_budget_of_their_own(samples: Path, call: Call) -
     ]
     first = call(*asked, "--per-person", "1")
     assert first.exit_code == 0, first.stderr
-    assert "own budget" in first.stderr
+    assert "budget of their own" in first.stderr
     again = call(*asked, "--per-person", "2", "--fresh")
     assert (again.exit_code, "per_person" in again.stderr) == (2, True)
     assert "write --per-person 3, or --per-person 3,1e-6" in call(*asked, "--per-person", "1,").stderr

@@ -76,7 +76,7 @@ def test_json_says_the_same(call: Call) -> None:
     assert result.exit_code == 2
     found = json.loads(result.stdout)
     assert (found["verified"], found["broken"]) == (False, "release")
-    assert found["reason"] == "the answer is not the one that was stored"
+    assert found["reason"] == "the result is not the one that was stored"
 
 
 def test_the_registry_is_printed_when_the_release_is_verified(call: Call) -> None:

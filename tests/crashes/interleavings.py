@@ -273,4 +273,4 @@ def _faults(ledger: Ledger, seen: Seen) -> Iterator[str]:
     paid = {entry.seq: entry.question for entry in account.history() if entry.kind == "charge"}
     for question, release in seen.answered:
         if not isinstance(release, dict) or paid.get(release.get("of", 0)) != question:
-            yield f"an answer to {question!r} was handed out that no charge paid for"
+            yield f"a result to {question!r} was handed out that no charge paid for"

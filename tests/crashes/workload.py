@@ -95,7 +95,7 @@ def workload(rng: random.Random, *, steps: int) -> Iterator[Step]:
     yield Step("open another account", _opens("places"))
     for number in range(steps):
         population = rng.choice(("people", "people", "places"))
-        yield rng.choice(_KINDS)(population, f"question {number}", rng)
+        yield rng.choice(_KINDS)(population, f"query {number}", rng)
 
 
 UNVERIFIED = "verify: "

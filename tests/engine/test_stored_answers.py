@@ -31,7 +31,7 @@ def test_an_answer_that_another_version_stored_is_refused(asked: str, monkeypatc
             other.setattr(noisy_table if asked == "a table" else questions, "FORMAT", 2)
             ASKED[asked](session)
         spent = session.spent.epsilon(delta=0)
-        with pytest.raises(LedgerError, match="Another version of discreet stored this answer") as refused:
+        with pytest.raises(LedgerError, match="Another version of discreet stored this result") as refused:
             ASKED[asked](session)
         assert "what was spent still counts" in refused.value.hint
         assert session.spent.epsilon(delta=0) == spent == 1

@@ -12,11 +12,11 @@ OPENS = "src/discreet/backends/connection.py"
 # Whoever opens a database of their own: why none of this package's SQL is evaluated there.
 ALLOWED = {
     "tests/backends/test_connection.py": "shows the difference that the settings make",
-    "benchmarks/auto_bounds.py": "the analyst's exact answers",
+    "benchmarks/auto_bounds.py": "the analyst's exact results",
     "benchmarks/people.py": "writes a file",
     "benchmarks/query.py": "plain DuckDB, which is raced",
     "benchmarks/race.py": "plain DuckDB, which is raced",
-    "benchmarks/tpch.py": "the analyst's exact answers",
+    "benchmarks/tpch.py": "the analyst's exact results",
     "examples/make_sample_data.py": "writes files whose rows keep their order",
 }
 

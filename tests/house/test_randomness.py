@@ -33,10 +33,10 @@ ALLOWED = {
     "tests/plan/owned_texts.py": "texts that are refused, and never run",
     "tests/plan/test_check.py": "texts that are refused, and never run",
     "tests/plan/test_kinds.py": "an expression without a kind",
-    "tests/query/test_refused_table.py": "questions that are refused",
-    "tests/plan/test_question.py": "questions that are refused",
+    "tests/query/test_refused_table.py": "queries that are refused",
+    "tests/plan/test_question.py": "queries that are refused",
     "tests/test_auto_bounds.py": "a text that is refused, and never run",
-    "tests/test_bad_input.py": "questions that are refused",
+    "tests/test_bad_input.py": "queries that are refused",
 }
 
 

@@ -15,7 +15,7 @@ from tests.house.tree import ROOT, SRC, name_of, sources, texts
 SHARED_NAMES = {
     "Laplace": "dp.mechanisms.Laplace and dp.local.Laplace, the same law on a server and on a device",
     "Mechanism": "dp.finite.Mechanism is given by its matrix, dp.mechanisms.Mechanism by its parameters",
-    "Histogram": "dp.mechanisms.Histogram, and the node of an answer that HISTOGRAM makes",
+    "Histogram": "dp.mechanisms.Histogram, and the node of a result that HISTOGRAM makes",
 }
 
 # Written so that this file does not match itself.

@@ -46,7 +46,7 @@ def test_a_refused_charge_leaves_no_trace(ledger: Ledger, account: Account, pay:
     before = (ledger.head, account.history(), account.remaining)
     with pytest.raises(BudgetExceeded) as caught:
         account.charge("r", pay("1/2"), note={})
-    assert caught.value.message == "'customers': the question asks ε = 0.5, and ε = 0.2 is left of 3."
+    assert caught.value.message == "'customers': the query needs ε = 0.5, and ε = 0.2 is left of 3."
     assert (caught.value.asked, caught.value.left) == ("ε = 0.5", "ε = 0.2")
     assert caught.value.hint
     assert (ledger.head, account.history(), account.remaining) == before

@@ -73,7 +73,7 @@ def test_a_cap_on_one_query_is_the_narrowest_of_all(together: Account, pay: Make
 
 
 def test_nobody_asks_without_a_name_once_there_are_analysts(together: Account, pay: MakeCharge) -> None:
-    with pytest.raises(InvalidParameter, match="every question needs the one who asks"):
+    with pytest.raises(InvalidParameter, match="every query needs the one who asks"):
         together.charge("q", pay("1/8"), note={})
     with pytest.raises(InvalidParameter, match="'dan' is no analyst"):
         together.seen_by("dan")
@@ -126,7 +126,7 @@ def test_apart_caps_are_reserved(ledger: Ledger, apart: Account) -> None:
 
 def test_apart_nobody_can_be_charged_before_there_are_analysts(ledger: Ledger, pay: MakeCharge) -> None:
     account = ledger.open_account("p", Budget(1), analysts="apart")
-    with pytest.raises(InvalidParameter, match="every question needs the one who asks"):
+    with pytest.raises(InvalidParameter, match="every query needs the one who asks"):
         account.charge("q", pay("1/8"), note={})
 
 

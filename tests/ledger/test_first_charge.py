@@ -293,7 +293,7 @@ def test_the_hint_is_the_command_that_changes_the_budget(
         ledger.open_account("q", None, per_person=Budget(3))
         with pytest.raises(InvalidParameter) as refused:
             ledger.prepared_account("q", budget)
-        assert "it holds for life" in refused.value.hint
+        assert "it never changes" in refused.value.hint
 
 
 def test_an_empty_store_in_memory_stays_empty() -> None:

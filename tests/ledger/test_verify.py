@@ -239,9 +239,9 @@ def test_an_older_copy_is_whole_in_itself_and_exposed_by_a_published_head(full: 
 REWRITTEN: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "a lower sum": (lambda b: b[3].update(spent=["1/4", "0/1"]), "entry 4 of 'customers' does not tell what was spent"),
     "a lower charge": (lambda b: b[3].update(events=[], epsilon="0/1"), "does not tell what was spent"),
-    "a charge removed": (lambda b: b.pop(3), "is a release that no charge of its question paid for"),
+    "a charge removed": (lambda b: b.pop(3), "is a release that no charge of its query paid for"),
     "a release twice": (lambda b: b.append(b[8] | {"charge": 8}), "is a release that no charge"),
-    "a release for another question": (lambda b: b[8].update(question="q3"), "is a release that no charge"),
+    "a release for another query": (lambda b: b[8].update(question="q3"), "is a release that no charge"),
     "a release of another account": (lambda b: b[4].update(population="staff"), "is a release that no charge"),
     "a larger budget": (lambda b: b.append(b[0]), "opens an account that was open"),
     "a smaller budget": (lambda b: b[1]["budget"].update(epsilon="1/4"), "a capacity above its budget"),

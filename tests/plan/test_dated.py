@@ -134,16 +134,16 @@ TOO_MANY = (
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("AVG(d)", UnsupportedQuery, "AVG of a date or time is not answered here."),
-        ("SUM(t)", UnsupportedQuery, "SUM of a date or time is not answered here."),
-        ("CORR(d, d)", UnsupportedQuery, "CORR of a date or time is not answered here."),
+        ("AVG(d)", UnsupportedQuery, "AVG of a date or time is not supported here."),
+        ("SUM(t)", UnsupportedQuery, "SUM of a date or time is not supported here."),
+        ("CORR(d, d)", UnsupportedQuery, "CORR of a date or time is not supported here."),
         ("MODE(t)", UnsupportedQuery, TOO_MANY),
         ("HISTOGRAM(t)", UnsupportedQuery, TOO_MANY),
         ("HISTOGRAM(d, ['2024-13-01'])", UnsupportedQuery,
-         "The constant '2024-13-01' in the question cannot be read as a date."),
+         "The constant '2024-13-01' in the query cannot be read as a date."),
         ("HISTOGRAM(d, [3])", UnsupportedQuery,
          "HISTOGRAM with bins needs numbers, or dates and times, and ends of the same kind."),
-        ("MAX(DISTINCT d)", UnsupportedQuery, "MAX with DISTINCT is not answered here."),
+        ("MAX(DISTINCT d)", UnsupportedQuery, "MAX with DISTINCT is not supported here."),
     ],
 )  # fmt: skip
 def test_what_has_no_answer_is_refused_with_a_way_round(text: str, error: type[DiscreetError], message: str) -> None:

@@ -93,7 +93,7 @@ def test_bins_are_called_by_their_upper_ends(text: str, keys: tuple[Any, ...]) -
     assert asked(text).spread.listed == keys
 
 
-NO_PARTS = "Nothing is made of an answer that holds several values: it is a column as it stands."
+NO_PARTS = "Nothing is made of a result that holds several values: it is a column as it stands."
 NO_ENDS = "HISTOGRAM takes the ends of its bins as a list of 1 to 200 constants."
 NO_COUNT = "APPROX_TOP_K needs how many values to show, a whole number from 1 to 1,000."
 OTHER_KIND = "HISTOGRAM with bins needs numbers, or dates and times, and ends of the same kind."
@@ -134,11 +134,11 @@ OTHER_KIND = "HISTOGRAM with bins needs numbers, or dates and times, and ends of
         ("length(APPROX_TOP_K(region, 2))", UnsupportedQuery, NO_PARTS),
         ("coalesce(HISTOGRAM(day), HISTOGRAM(day))", UnsupportedQuery, NO_PARTS),
         ("HISTOGRAM(day) IS NULL", UnsupportedQuery, NO_PARTS),
-        ("STRING_AGG(region, ',')", UnsupportedQuery, "STRING_AGG is not answered here."),
-        ("LISTAGG(region)", UnsupportedQuery, "LISTAGG is not answered here."),
-        ("LIST(region)", UnsupportedQuery, "LIST is not answered here."),
-        ("ANY_VALUE(region)", UnsupportedQuery, "ANY_VALUE is not answered here."),
-        ("MAX_BY(region, day)", UnsupportedQuery, "MAX_BY is not answered here."),
+        ("STRING_AGG(region, ',')", UnsupportedQuery, "STRING_AGG is not supported here."),
+        ("LISTAGG(region)", UnsupportedQuery, "LISTAGG is not supported here."),
+        ("LIST(region)", UnsupportedQuery, "LIST is not supported here."),
+        ("ANY_VALUE(region)", UnsupportedQuery, "ANY_VALUE is not supported here."),
+        ("MAX_BY(region, day)", UnsupportedQuery, "MAX_BY is not supported here."),
     ],
 )  # fmt: skip
 def test_what_has_no_answer_is_refused_by_name_with_a_way_round(

@@ -26,7 +26,7 @@ HALF = Fraction(1, 2)
 NO_BOUNDS = (
     "Quantiles, MIN, MAX and MODE of a date or time need the bounds of 'seen', which must not be read from the data."
 )
-TOO_MANY = "MODE is answered for at most 65,536 whole numbers; the declared range has more."
+TOO_MANY = "MODE is supported for at most 65,536 whole numbers; the declared range has more."
 
 
 def asked(expression: str) -> Any:
@@ -79,16 +79,16 @@ def test_the_leaves_are_listed_values_whole_numbers_or_parts_of_the_range() -> N
     ("text", "error", "message"),
     [
         ("MEDIAN(region)", MissingBounds, None),
-        ("MIN(region)", UnsupportedQuery, "MIN of text is not answered here."),
+        ("MIN(region)", UnsupportedQuery, "MIN of text is not supported here."),
         ("MAX(seen)", MissingBounds, NO_BOUNDS),
         ("MEDIAN(user_id)", MissingBounds, None),
         ("MEDIAN(*)", UnsupportedQuery, "MEDIAN needs one number."),
-        ("MEDIAN(DISTINCT amount)", UnsupportedQuery, "MEDIAN with DISTINCT is not answered here."),
+        ("MEDIAN(DISTINCT amount)", UnsupportedQuery, "MEDIAN with DISTINCT is not supported here."),
         ("QUANTILE_CONT(amount, [])", UnsupportedQuery, "QUANTILE_CONT takes a list of 1 to 100 shares."),
         ("QUANTILE_CONT(amount, 1.5)", UnsupportedQuery, "QUANTILE_CONT needs a share between 0 and 1, as a number."),
         ("QUANTILE_CONT(amount, day)", UnsupportedQuery, "QUANTILE_CONT needs a share between 0 and 1, as a number."),
         ("QUANTILE(amount)", UnsupportedQuery, "QUANTILE needs a share between 0 and 1, as a number."),
-        ("MIN(amount, 3)", UnsupportedQuery, "This form of MIN is not answered here."),
+        ("MIN(amount, 3)", UnsupportedQuery, "This form of MIN is not supported here."),
         ("SUM(amount) WITHIN GROUP (ORDER BY amount)", UnsupportedQuery, "SUM does not go with WITHIN GROUP."),
         ("MODE(amount)", UnsupportedQuery, "MODE needs values that can be counted one by one."),
         ("MODE(seen)", MissingBounds, NO_BOUNDS),
@@ -209,7 +209,7 @@ def test_a_release_is_stored_with_its_trees_and_answers_again_for_free() -> None
 def test_an_answer_that_another_version_stored_is_refused_in_a_sentence(version: dict[str, Any]) -> None:
     kept = NoisyTable(((1,),), ((2,),)).to_json()
     assert kept["spreads"] == [] and NoisyTable.from_json(kept) == NoisyTable(((1,),), ((2,),))
-    with pytest.raises(LedgerError, match="Another version of discreet stored this answer") as refused:
+    with pytest.raises(LedgerError, match="Another version of discreet stored this result") as refused:
         NoisyTable.from_json({**kept, **version})
     assert "what was spent still counts" in (refused.value.hint or "")
 

@@ -92,7 +92,7 @@ REFUSED = [
     ("", UnsupportedQuery, "empty"),
     ("SELEC 1", UnsupportedQuery, "cannot be read"),
     ("SELECT COUNT(* FROM visits", UnsupportedQuery, "cannot be read"),
-    ("SELECT COUNT(*) FROM visits; SELECT COUNT(*) FROM visits", UnsupportedQuery, "One question at a time"),
+    ("SELECT COUNT(*) FROM visits; SELECT COUNT(*) FROM visits", UnsupportedQuery, "One query at a time"),
     ("DROP TABLE visits", UnsupportedQuery, "Only SELECT"),
     ("INSERT INTO visits VALUES (1)", UnsupportedQuery, "Only SELECT"),
     ("COPY visits TO 'x.csv'", UnsupportedQuery, "Only SELECT"),

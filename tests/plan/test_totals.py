@@ -255,7 +255,7 @@ def test_a_total_over_no_groups_is_a_row_too(session: dp.Session) -> None:
             "SELECT a, b, COUNT(*) FROM t GROUP BY GROUPING SETS ((a), (b))",
             "None of the GROUPING SETS has all keys, so that totals have no parts to be added up from.",
         ),
-        ("SELECT a, COUNT(*) FROM t GROUP BY a WITH ROLLUP", "GROUP BY … WITH ROLLUP is not answered here."),
+        ("SELECT a, COUNT(*) FROM t GROUP BY a WITH ROLLUP", "GROUP BY … WITH ROLLUP is not supported here."),
         ("SELECT a, GROUPING(v), COUNT(*) FROM t GROUP BY ROLLUP (a)", "GROUPING takes keys of GROUP BY."),
         (
             "SELECT COUNT(*) FROM t GROUP BY CUBE (a, b, v, a || 'x', b + 1, v + 1, b + 2)",
@@ -267,7 +267,7 @@ def test_a_total_over_no_groups_is_a_row_too(session: dp.Session) -> None:
         ),
         (
             "SELECT COUNT(*) FROM (SELECT id FROM t GROUP BY ROLLUP (id))",
-            "ROLLUP, CUBE and GROUPING SETS are not answered inside a subquery.",
+            "ROLLUP, CUBE and GROUPING SETS are not supported inside a subquery.",
         ),
     ],
 )

@@ -201,7 +201,7 @@ PAIRS: list[Pair] = [
 ]
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=[*LAWS, "answers", "no answer", "range", "no range"])
+@pytest.mark.parametrize("pair", PAIRS, ids=[*LAWS, "answers", "no result", "range", "no range"])
 def test_curves_fall_are_convex_and_obey_the_reversal_identity(pair: Pair) -> None:
     x = np.linspace(-2.0, 2.0, 401)
     y, t = pair.delta(x), np.exp(x)

@@ -86,9 +86,9 @@ def clause(options: str) -> str:
         (clause("privacy_unit_column=region"), {"epsilon": 1}, InvalidParameter,
          "privacy_unit_column says 'region', and the owner protects 'user_id'."),
         (clause("epsilon=1"), {"epsilon": 2}, InvalidParameter,
-         "the question's OPTIONS say epsilon = 1, and the call says 2."),
+         "the query's OPTIONS say epsilon = 1, and the call says 2."),
         (clause("epsilon=1, delta=0.001"), {"delta": 0.01}, InvalidParameter,
-         "the question's OPTIONS say delta = 0.001, and the call says 0.01."),
+         "the query's OPTIONS say delta = 0.001, and the call says 0.01."),
         (clause("epsilon=1, epsilon=2"), {}, UnsupportedQuery, "OPTIONS say epsilon twice."),
         (clause("epsilon=1, k_threshold=5"), {}, UnsupportedQuery, "OPTIONS have no 'k_threshold' here."),
         (clause("epsilon"), {}, UnsupportedQuery, "OPTIONS are written name = value."),
@@ -100,17 +100,17 @@ def clause(options: str) -> str:
         ("SELECT COUNT(*) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) * FROM visits) t", {"epsilon": 1},
          UnsupportedQuery, "WITH DIFFERENTIAL_PRIVACY stands behind the outermost SELECT, once."),
         ("SELECT AVG(amount, contribution_bounds_per_group => (0, 5)) FROM visits", {"epsilon": 1}, UnsupportedQuery,
-         "contribution_bounds_per_group is answered for SUM(x), COUNT(x) and COUNT(*)."),
+         "contribution_bounds_per_group is supported for SUM(x), COUNT(x) and COUNT(*)."),
         ("SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 5)) FROM visits", {"epsilon": 1},
-         UnsupportedQuery, "contribution_bounds_per_group is answered for SUM(x), COUNT(x) and COUNT(*)."),
+         UnsupportedQuery, "contribution_bounds_per_group is supported for SUM(x), COUNT(x) and COUNT(*)."),
         ("SELECT SUM(amount, contribution_bounds_per_group => 5) FROM visits", {"epsilon": 1}, UnsupportedQuery,
          "contribution_bounds_per_group is the last argument of an aggregate, and has two numbers."),
         ("SELECT SUM(amount, contribution_bounds_per_group => (5)) FROM visits", {"epsilon": 1}, UnsupportedQuery,
          "contribution_bounds_per_group is the last argument of an aggregate, and has two numbers."),
         ("SELECT SUM(amount, contribution_bounds_per_group => (0, 31)) FROM visits", {"epsilon": 1}, InvalidParameter,
-         "the question's bounds on what a unit adds to a group reach beyond the owner's."),
+         "the query's bounds on what a unit adds to a group reach beyond the owner's."),
         ("SELECT COUNT(*, contribution_bounds_per_group => (0, 4)) FROM visits", {"epsilon": 1}, InvalidParameter,
-         "the question's bounds on what a unit adds to a group reach beyond the owner's."),
+         "the query's bounds on what a unit adds to a group reach beyond the owner's."),
         ("SELECT SUM(amount, contribution_bounds_per_group => (2, 9)) FROM visits", {"epsilon": 1}, InvalidParameter,
          "the bounds on what a unit adds to a group must hold 0, and differ: a unit may have nothing there."),
         ("SELECT SUM(amount, contribution_bounds_per_group => (0, user_id)) FROM visits", {"epsilon": 1},
@@ -240,9 +240,7 @@ def test_a_cap_on_groups_tightens_a_declared_one() -> None:
 
 
 def test_the_clause_has_no_place_in_a_batch(session: Session) -> None:
-    with pytest.raises(
-        UnsupportedQuery, match="in question 'a': WITH DIFFERENTIAL_PRIVACY stands in a question of its own"
-    ):
+    with pytest.raises(UnsupportedQuery, match="in query 'a': WITH DIFFERENTIAL_PRIVACY stands in a query of its own"):
         session.batch({"a": CLAUSE, "b": PLAIN}, epsilon=1)
     bounds = "SELECT SUM(amount, contribution_bounds_per_group => (-3, 2)) AS s FROM visits"
     ends = "SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low FROM visits"

@@ -78,15 +78,13 @@ def test_one_that_nests_deeper_is_answered_or_refused_and_is_no_bug_of_ours(
         planned(shape(depth))
     except UnsupportedQuery as refusal:
         said = str(refusal)
-        assert said.startswith(
-            ("The question nests too deeply to be read.", "The question reads more than 100 tables.")
-        )
+        assert said.startswith(("The query nests too deeply to be read.", "The query reads more than 100 tables."))
 
 
 def test_the_refusal_says_what_to_do() -> None:
     with pytest.raises(UnsupportedQuery) as refusal:
         planned(added(100))
-    assert str(refusal.value) == "The question nests too deeply to be read.\nHint: write it flatter"
+    assert str(refusal.value) == "The query nests too deeply to be read.\nHint: write it flatter"
 
 
 def between(n: int) -> str:

@@ -186,11 +186,12 @@ def test_a_question_in_another_spelling_is_the_same_question(there: str, here: s
          "PostgreSQL's CAST(amount AS INT) rounds in another way in other databases."),
         ("spark", "SUM(CAST(amount AS INT))",
          "Spark's CAST(amount AS INT) rounds in another way in other databases."),
-        ("postgres", "SUM(CAST(amount AS REAL))", "PostgreSQL's CAST(amount AS REAL) has a type that is not answered."),
+        ("postgres", "SUM(CAST(amount AS REAL))",
+         "PostgreSQL's CAST(amount AS REAL) has a type that is not supported."),
         ("postgres", "SUM(CAST(amount AS NUMERIC(10, 2)))",
          "PostgreSQL's CAST(amount AS DECIMAL(10, 2)) rounds or cuts to a size."),
         ("bigquery", "SUM(CAST(amount AS NUMERIC))",
-         "BigQuery's CAST(amount AS NUMERIC) has a type that is not answered."),
+         "BigQuery's CAST(amount AS NUMERIC) has a type that is not supported."),
         ("bigquery", "COUNTIF(CAST(amount AS STRING) = '1')",
          "BigQuery's CAST(amount AS STRING) may be spelled in another way."),
         ("bigquery", "COUNTIF(TRIM(region) = 'a')", "BigQuery's TRIM(region) does not cut off spaces alone."),
@@ -207,7 +208,7 @@ def test_a_question_in_another_spelling_is_the_same_question(there: str, here: s
         ("postgres", "COUNT(*) FILTER (WHERE EXTRACT(epoch FROM seen) > 1)",
          "PostgreSQL's EXTRACT(EPOCH FROM seen) is a part of a time that counts in another way here."),
         ("bigquery", "COUNTIF(seen > TIMESTAMP '2024-01-01')",
-         "BigQuery's CAST('2024-01-01' AS TIMESTAMP) has a type that is not answered."),
+         "BigQuery's CAST('2024-01-01' AS TIMESTAMP) has a type that is not supported."),
         ("postgres", "COUNT(*) FILTER (WHERE SUBSTR(region, 0, 2) = 'a')",
          "PostgreSQL's SUBSTRING(region FROM 0 FOR 2) counts from a place that databases disagree on."),
         ("postgres", "COUNT(*) FILTER (WHERE LEFT(region, -1) = 'a')",
@@ -265,9 +266,9 @@ def test_words_that_duckdb_reserves_are_quoted() -> None:
 
 def test_a_text_that_is_no_question_is_refused_in_the_readers_words() -> None:
     for sql, words in (
-        ("DELETE FROM visits", "Only SELECT is answered"),
-        ("", "The question is empty."),
-        ("SELECT 1; SELECT 2", "One question at a time"),
+        ("DELETE FROM visits", "Only SELECT is supported"),
+        ("", "The query is empty."),
+        ("SELECT 1; SELECT 2", "One query at a time"),
         ("SELECT RANDOM() FROM visits", r"random\(\) is refused"),
     ):
         with pytest.raises(UnsupportedQuery, match=words):

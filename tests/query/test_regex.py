@@ -126,7 +126,7 @@ def test_very_many_random_patterns_mean_the_same() -> None:
 def test_a_pattern_that_could_fail_or_differ_is_refused_with_the_reason(written: str, why: str) -> None:
     with pytest.raises(UnsupportedQuery) as caught:
         regex(written)
-    assert caught.value.message.startswith("This regular expression is not answered: ")
+    assert caught.value.message.startswith("This regular expression is not supported: ")
     assert why in caught.value.message
     assert caught.value.hint is not None
 

@@ -49,7 +49,7 @@ def test_a_column_without_bounds_is_named_as_the_question_names_it() -> None:
         read("SELECT AVG(n) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t")
     assert caught.value.message == "SUM, AVG and the like need the bounds of 'n', which must not be read from the data."
     assert caught.value.hint == (
-        "clamp it in the question: least(high, greatest(low, n)); or bounds='values', which chooses them privately"
+        "clamp it in the query: least(high, greatest(low, n)); or bounds='values', which chooses them privately"
     )  # there is no column n that anybody could declare
     for sql in ("SELECT SUM(customer) FROM orders", "SELECT SUM(customer) FROM (SELECT * FROM orders) t"):
         with pytest.raises(MissingBounds) as caught:
@@ -57,7 +57,7 @@ def test_a_column_without_bounds_is_named_as_the_question_names_it() -> None:
         assert caught.value.hint.startswith("declare what is publicly known: columns={'customer': ")
     with pytest.raises(MissingBounds) as caught:  # a range of it is declared, for each row
         read("SELECT AVG(total) FROM (SELECT customer, SUM(total) AS total FROM orders GROUP BY customer) t")
-    assert caught.value.hint.startswith("clamp it in the question: least(high, greatest(low, total))")
+    assert caught.value.hint.startswith("clamp it in the query: least(high, greatest(low, total))")
 
 
 def test_a_column_that_is_not_there_brings_near_ones_or_how_many_there_are() -> None:

@@ -17,9 +17,9 @@ PAIRED = (
     "which would pair people with each other."
 )
 PUBLIC_LEFT = "Public rows that no person matches would come out of this join beside people's rows."
-OVER_PEOPLE = "A subquery that aggregates over people is an answer of its own."
+OVER_PEOPLE = "A subquery that aggregates over people is a result of its own."
 SEVERAL_ROWS = "A subquery in place of a value could give several rows."
-OF_ANSWER = "A subquery beside aggregates, in HAVING or in ORDER BY is not answered: these read the noisy answer."
+OF_ANSWER = "A subquery beside aggregates, in HAVING or in ORDER BY is not supported: these read the noisy result."
 FRAME_END = "A frame is counted in written whole numbers of rows."
 FRAMED = "SELECT COUNT(*) FROM (SELECT {0} OVER (PARTITION BY customer {1}) FROM orders) t"
 WINDOW = "A window over several people's rows would show one person's rows beside another's."
@@ -44,12 +44,12 @@ REFUSED = [
      "Which public rows have no match in a private table would tell of a person."),
     ("SELECT COUNT(*) FROM products p WHERE EXISTS (SELECT * FROM items i WHERE p.id = i.product)",
      "Which public rows have a match in a private table would tell of a person."),
-    ("SELECT COUNT(*) FROM products", "The question reads public tables only, which need no privacy."),
-    ("SELECT COUNT(*) FROM orders, LATERAL (SELECT 1) x", "LATERAL is not answered here."),
-    ("SELECT COUNT(*) FROM orders ASOF JOIN products p ON day >= p.id", "ASOF JOIN is not answered here."),
-    ("SELECT COUNT(*) FROM orders POSITIONAL JOIN products", "POSITIONAL JOIN is not answered here."),
+    ("SELECT COUNT(*) FROM products", "The query reads public tables only, which need no privacy."),
+    ("SELECT COUNT(*) FROM orders, LATERAL (SELECT 1) x", "LATERAL is not supported here."),
+    ("SELECT COUNT(*) FROM orders ASOF JOIN products p ON day >= p.id", "ASOF JOIN is not supported here."),
+    ("SELECT COUNT(*) FROM orders POSITIONAL JOIN products", "POSITIONAL JOIN is not supported here."),
     ("SELECT COUNT(*) FROM (orders o JOIN products p ON o.day = p.id)",
-     "A join in brackets is not answered here."),
+     "A join in brackets is not supported here."),
     ("SELECT COUNT(*) FROM orders JOIN orders ON orders.customer = orders.customer",
      "Two tables here are called 'orders'."),
     ("SELECT COUNT(*) FROM orders o JOIN customers c ON o.customer = c.id AND EXISTS (SELECT 1 FROM products)",
@@ -81,23 +81,23 @@ REFUSED = [
     ("SELECT COUNT(*) FROM (SELECT id, age FROM customers INTERSECT SELECT id FROM customers) t",
      "The two sides of INTERSECT have 2 and 1 columns."),
     ("SELECT COUNT(*) FROM (SELECT id FROM customers EXCEPT BY NAME SELECT id FROM customers) t",
-     "EXCEPT with BY_NAME is not answered here."),
+     "EXCEPT with BY_NAME is not supported here."),
     ("SELECT COUNT(*) FROM (SELECT * FROM orders ORDER BY day) t",
      "ORDER BY has no effect inside a subquery."),
     ("SELECT COUNT(*) FROM (SELECT * FROM orders LIMIT 3) t",
      "LIMIT would choose among people's rows inside a subquery."),
     ("SELECT COUNT(*) FROM (SELECT DISTINCT ON (customer) * FROM orders) t",
-     "DISTINCT ON is not answered here."),
+     "DISTINCT ON is not supported here."),
     ("SELECT COUNT(*) FROM (SELECT * EXCLUDE (day) FROM orders) t",
-     "* with EXCLUDE, REPLACE or RENAME is not answered here."),
+     "* with EXCLUDE, REPLACE or RENAME is not supported here."),
     ("SELECT COUNT(*) FROM (SELECT customer, day FROM orders GROUP BY customer) t",
      "The column 'day' must be in GROUP BY or inside an aggregate."),
     ("SELECT COUNT(*) FROM (SELECT customer, string_agg(day, ',') FROM orders GROUP BY customer) t",
-     "GROUP_CONCAT is not answered inside a subquery here: it depends on the order of rows."),
+     "GROUP_CONCAT is not supported inside a subquery here: it depends on the order of rows."),
     ("SELECT COUNT(*) FROM (SELECT customer, first(day) FROM orders GROUP BY customer) t",
-     "FIRST is not answered inside a subquery here: it depends on the order of rows."),
+     "FIRST is not supported inside a subquery here: it depends on the order of rows."),
     ("SELECT COUNT(*) FROM (SELECT customer, SUM(DISTINCT day) FROM orders GROUP BY customer) t",
-     "SUM(DISTINCT …) is not answered inside a subquery."),
+     "SUM(DISTINCT …) is not supported inside a subquery."),
     ("SELECT COUNT(*) FROM (SELECT 1) t", "A subquery names no table."),
     ("WITH RECURSIVE t AS (SELECT id FROM orders UNION ALL SELECT id FROM t) SELECT COUNT(*) FROM t",
      "WITH RECURSIVE is not answered here: how often it goes round would depend on the data."),
@@ -117,23 +117,23 @@ REFUSED = [
     ("SELECT COUNT(*) FROM orders o WHERE total > (SELECT p.total FROM orders p WHERE p.customer = o.customer)",
      SEVERAL_ROWS),
     ("SELECT COUNT(*) FROM orders WHERE total > (SELECT MAX(cost) FROM products GROUP BY kind)",
-     "A subquery with GROUP is not answered in place of a value."),
+     "A subquery with GROUP is not supported in place of a value."),
     ("SELECT COUNT(*) FROM orders WHERE total > (SELECT cost FROM products ORDER BY id LIMIT 1)",
-     "A subquery with LIMIT is not answered in place of a value."),
+     "A subquery with LIMIT is not supported in place of a value."),
     ("SELECT COUNT(*) FROM orders WHERE total > (SELECT MAX(cost), MIN(cost) FROM products)",
-     "A subquery of several columns is not answered in place of a value."),
+     "A subquery of several columns is not supported in place of a value."),
     ("SELECT COUNT(*) FROM orders o WHERE 3 < (SELECT MAX(o.total) FROM products)",
      "An aggregate in a subquery has to read the subquery's own columns."),
     ("SELECT COUNT(*) FROM orders WHERE total > (SELECT MEDIAN(cost) FROM products)",
-     "MEDIAN is not answered inside a subquery."),
+     "MEDIAN is not supported inside a subquery."),
     ("SELECT COUNT(*) FROM orders WHERE total > (SELECT cost + MAX(cost) FROM products)",
      "There is no column 'cost' in orders."),
     ("SELECT COUNT(*) FROM orders WHERE total > ALL (SELECT cost FROM products)",
-     "ALL (SELECT …) is not answered here."),
+     "ALL (SELECT …) is not supported here."),
     ("SELECT COUNT(*) FROM orders WHERE total > ANY (SELECT cost FROM products)",
-     "ANY (SELECT …) is not answered here."),
+     "ANY (SELECT …) is not supported here."),
     ("SELECT COUNT(*) FROM orders WHERE (SELECT MAX(id) FROM products) IN (SELECT id FROM products) OR day = 3",
-     "A subquery in this place is not answered here."),
+     "A subquery in this place is not supported here."),
     ("SELECT COUNT(*) FROM orders WHERE day > 3 OR (day, id) IN (SELECT id, id FROM products)",
      "IN (SELECT …) compares one value with one column."),
     ("SELECT (SELECT COUNT(*) FROM products) FROM orders", OF_ANSWER),
@@ -160,18 +160,18 @@ REFUSED = [
     (FRAMED.format("sum(total)", "ORDER BY id ROWS 1 PRECEDING"),
      "Windows add whole numbers only: a sum of others would depend on the order of rows in its last digit."),
     (FRAMED.format("sum(day)", "ORDER BY id RANGE 3 PRECEDING"),
-     "Frames of windows are answered as ROWS only, not as RANGE and GROUPS."),
+     "Frames of windows are supported as ROWS only, not as RANGE and GROUPS."),
     (FRAMED.format("sum(day)", "ORDER BY id GROUPS 3 PRECEDING"),
-     "Frames of windows are answered as ROWS only, not as RANGE and GROUPS."),
+     "Frames of windows are supported as ROWS only, not as RANGE and GROUPS."),
     (FRAMED.format("sum(day)", "ORDER BY id ROWS day PRECEDING"), FRAME_END),
     (FRAMED.format("sum(day)", "ORDER BY id ROWS 1.5 PRECEDING"), FRAME_END),
     (FRAMED.format("sum(day)", "ORDER BY id ROWS BETWEEN 1 FOLLOWING AND 1 PRECEDING"),
      "This frame ends before it starts."),
     (FRAMED.format("sum(day)", "ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE TIES"),
-     "EXCLUDE in a window is not answered here."),
+     "EXCLUDE in a window is not supported here."),
     (FRAMED.format("row_number()", "ORDER BY id ROWS 1 PRECEDING"), "ROW_NUMBER takes no frame."),
     ("SELECT COUNT(*) FROM (SELECT sum(day) OVER w FROM orders WINDOW w AS (PARTITION BY customer)) t",
-     "A WINDOW clause is not answered here."),
+     "A WINDOW clause is not supported here."),
     (FRAMED.format("last_value(day)", "ORDER BY id"), "LAST_VALUE without a frame is the current row's own value."),
     ("SELECT COUNT(*) FROM (SELECT lag(day, id) OVER (PARTITION BY customer ORDER BY id) FROM orders) t",
      "LAG, LEAD and NTILE take a written whole number."),
@@ -188,7 +188,7 @@ def test_what_is_not_owned_or_not_answered_is_refused_by_name(sql: str, sentence
         read(sql)
     assert caught.value.message == sentence
     assert caught.value.hint, "a way round"
-    assert "\0" not in f"{caught.value}", "a name that no question can write"
+    assert "\0" not in f"{caught.value}", "a name that no query can write"
 
 
 def test_the_hint_of_a_subquery_over_people_is_the_one_that_is_answered() -> None:
@@ -216,7 +216,7 @@ def test_a_subquery_without_bounds_is_to_be_clamped() -> None:
         caught.value.message
         == "SUM, AVG and the like need the bounds of '(SELECT …)', which must not be read from the data."
     )
-    assert caught.value.hint == "clamp it in the question: least(high, greatest(low, (SELECT …)))"
+    assert caught.value.hint == "clamp it in the query: least(high, greatest(low, (SELECT …)))"
     read("SELECT AVG(least(9, (SELECT COUNT(*) FROM items i WHERE i.order_id = o.id))) FROM orders o")
 
 
@@ -233,7 +233,7 @@ def test_the_hint_of_a_refused_join_is_the_join_that_is_answered() -> None:
         ("SELECT COUNT(*) FROM orders o JOIN nothing n ON n.id = o.id", "There is no table 'nothing'."),
         ("SELECT COUNT(*) FROM orders o JOIN customers c ON c.id = o.customr", "There is no column 'customr' in o."),
         ("SELECT COUNT(x.id) FROM orders o JOIN customers c ON c.id = o.customer",
-         "There is no table 'x' in this question."),
+         "There is no table 'x' in this query."),
         ("SELECT COUNT(*) FROM (SELECT x.* FROM orders o) t", "There is no table 'x' in this subquery."),
         ("SELECT COUNT(t.n) FROM (SELECT id FROM orders) t", "There is no column 'n' in t."),
     ],

@@ -124,7 +124,7 @@ def calibrate(
         if binding in done:  # it was met on the safe side of its own search, and is not here
             raise InvalidParameter(
                 "no parameter was found that meets all targets: the loss neither only falls nor only grows.",
-                hint="calibrate to each target apart, and check the answers",
+                hint="calibrate to each target apart, and check the results",
             )
 
 

@@ -111,7 +111,7 @@ class Filter(ABC):
         if not isinstance(charge, Charge):
             raise TypeError(
                 f"a filter adds up charges, not a {type(charge).__name__}: what composes numerically is no "
-                "filter when each question follows earlier answers"
+                "filter when each query follows earlier results"
             )
         cost = self._cost(charge)
         if all(EXACT % x.denominator == 0 for x in cost):

@@ -196,7 +196,7 @@ def _rounded(x: Fraction) -> float:
     """Return the least float whose shortest decimal is at least x: 7/10 is 0.7."""
     up = above(x)
     if math.isinf(up):
-        raise InvalidParameter("alpha or this loss is so large that the answer leaves the range of floats.")
+        raise InvalidParameter("alpha or this loss is so large that the result leaves the range of floats.")
     down = math.nextafter(up, 0.0)
     return down if math.isfinite(up) and Fraction(repr(down)) >= x else up
 

@@ -127,9 +127,7 @@ class Game:
             limit = "" if row.allowed is None else f"; allowed: at most {row.allowed:.4g}"
             lines.append(f"{what}: {row.found:.4g} ({row.low:.4g} to {row.high:.4g}){limit}.")
         if self.claim is not None:
-            lines.append(
-                f"The claim is {self.claim.text}; one who keeps it is accused with chance {self.error:.4g} at most."
-            )
+            lines.append(f"The claim is {self.claim.text}; false-positive rate: at most {100 * self.error:.4g} %.")
         lines += [f"Note: {note}" for note in self.notes]
         return "\n".join(visible(line) for line in lines)
 
@@ -177,7 +175,7 @@ def _rows(game: Game) -> list[tuple[str, str]]:
         ("claimed", claimed),
         ("Bob", _won(game.success)),
         ("without the output", f"he would be right with chance {number(float(max(game.priors)))}"),
-        ("error", f"a keeper of the claim is accused with chance {number(game.error)} at most"),
+        ("error", f"false-positive rate: at most {number(100 * game.error)} %"),
         ("work", f"{game.samples:,} samples in {game.seconds:.3g} s"),
     ]
 

@@ -143,7 +143,7 @@ def redacting_errors(work: Callable[[], T]) -> T:
             return work()
         except RuntimeError as error:
             if str(error) == "Query interrupted":  # Ctrl-C
-                raise KeyboardInterrupt("The question was interrupted while it ran. Its charge stands.") from None
+                raise KeyboardInterrupt("The query was interrupted while it ran. Its charge stands.") from None
             raise
 
     return redacted(interruptible, _told)
@@ -154,8 +154,8 @@ def _told(failed: BaseException | None) -> BaseException:
     if failed is not None and not isinstance(failed, Exception):
         return failed
     return BackendFailed(
-        "The database failed while it ran the question. The charge stands: a failure may depend on the data.",
-        hint="check that the source is still there and readable; the question can be asked again",
+        "The database failed while it ran the query. The charge stands: a failure may depend on the data.",
+        hint="check that the source is still there and readable; the query can be asked again",
     )
 
 

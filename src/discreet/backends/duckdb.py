@@ -155,8 +155,8 @@ class DuckDB:
             self._on_twin(sql, parameters, rows_of)
         except duckdb.Error as error:
             raise InternalError(
-                f"The database does not accept the SQL of this question ({type(error).__name__}). Nothing was charged.",
-                hint="please report the question",
+                f"The database does not accept the SQL of this query ({type(error).__name__}). Nothing was charged.",
+                hint="please report the query",
             ) from error
 
     def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:

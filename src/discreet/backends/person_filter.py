@@ -151,7 +151,7 @@ def check_person_filter(data: Cursor) -> None:
         cursor.execute('CREATE TEMP VIEW "seen\x01" AS SELECT 1 AS x')
         if cursor.execute('SELECT x FROM main."seen\x01" s').fetchall() != [(1,)]:
             raise InternalError(
-                "This version of the database does not let a question see its own tables. Nothing was charged.",
+                "This version of the database does not let a query see its own tables. Nothing was charged.",
                 hint="install an older version of duckdb, and please report this",
             )
 

@@ -123,7 +123,7 @@ def find_two_owners(
         for name, column in columns.items():
             if column is None:
                 raise InvalidParameter(
-                    f"A foreign key leads to {name!r} from table {table!r}, which is not answered where two "
+                    f"A foreign key leads to {name!r} from table {table!r}, which is not supported where two "
                     "populations are protected.",
                     hint="store the ids of both in the table, or ask it in a session of one population",
                 )
@@ -195,7 +195,7 @@ def check_columns(shapes: Mapping[str, TableShape], owners: Mapping[str, Owner])
             if len(shapes) > 1:
                 hint += (
                     f'; else say how its rows lead to a unit, tables={{{table!r}: "column -> table.key"}}, or name it '
-                    "in public= if its rows are nobody's"
+                    "in public= if it holds no personal data"
                 )
             raise UnknownColumn(f"The unit's column {column!r} is not in table {table!r}.", hint=hint)
 
@@ -243,8 +243,8 @@ def _check_chain(table: str, owners: Mapping[str, Owner]) -> None:
         if owners[following].public:
             raise InvalidParameter(
                 f"The foreign key {path(at.reached)!r} of table {seen[-1]!r} leads to the public table "
-                f"{following!r}, whose rows are nobody's.",
-                hint=f"say how the rows of {seen[-1]!r} lead to a unit, or name it public if they are nobody's too",
+                f"{following!r}, which is public.",
+                hint=f"say how the rows of {seen[-1]!r} lead to a unit, or name it public if it holds no personal data",
             )
         if following in seen:
             circle = ", ".join(repr(t) for t in seen[seen.index(following) :])

@@ -46,7 +46,7 @@ class Range:
         if max(abs(a), abs(b)) > _LARGEST:
             raise InvalidParameter(
                 f"the bounds of a Range must lie within ±2^62, not {low} and {high}.",
-                hint="declare the range that values plausibly have; wide ranges drown the answer in noise",
+                hint="declare the range that values plausibly have; wide ranges drown the result in noise",
             )
         if integer and (a.denominator != 1 or b.denominator != 1):
             raise InvalidParameter(f"an integer Range needs whole bounds, not {low} and {high}.")

@@ -44,7 +44,7 @@ _FORM = "write package.module:function, or path/to/file.py:function"
     type=click.Choice(["each", "one", "sum"]),
     default="each",
     show_default=True,
-    help="What a neighbour moves by at most 1 in --vectors: each answer, one, or all in sum.",
+    help="What a neighbour moves by at most 1 in --vectors: each result, one, or all in sum.",
 )
 @click.option("--datasets", metavar="A,B,…", help="Search all small lists of these values.")
 @click.option("--most", type=int, default=3, show_default=True, help="The longest list of --datasets.")

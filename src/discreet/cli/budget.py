@@ -116,19 +116,19 @@ def _say(accounts: Sequence[Account], *, history: bool) -> None:
     if not accounts:
         output.say("No account has been opened in this ledger.")
         return
-    output.say(render(["population", "questions", "spent", "left", "budget"], [_row(a) for a in accounts]))
+    output.say(render(["population", "queries", "spent", "left", "budget"], [_row(a) for a in accounts]))
     for account in accounts:
         if lines := _lines(account):
             output.say("\n" + "\n".join(lines))
         if standings := account.standings():
             paid = charges(account)
             rows = [_standing(s, account, paid) for s in standings]
-            output.say("\n" + render(["analyst", "group", "questions", "spent", "left", "cap"], rows))
+            output.say("\n" + render(["analyst", "group", "queries", "spent", "left", "cap"], rows))
     if history:
         for account in accounts:
             output.say(f"\nCharged to {account.population}:")
             told = [_line(e) for e in account.history() if e.kind not in ("account", "schema", "release", "people")]
-            output.say(render(["when (UTC)", "charged", "question"], told))
+            output.say(render(["when (UTC)", "charged", "query"], told))
 
 
 def _lines(account: Account) -> list[str]:
@@ -143,7 +143,7 @@ def _lines(account: Account) -> list[str]:
         last = [e for e in account.history() if e.kind in ("freeze", "close")][-1]
         lines.append(f"{account.population} is {status.value} by {_signed(last)}. No charge is taken.")
     elif (more := _forecast(account)) is not None:
-        many = "question" if more == 1 else "questions"
+        many = "query" if more == 1 else "queries"
         lines.append(f"At this rate: {more:,} more {many} like the last of {account.population}.")
     return lines
 

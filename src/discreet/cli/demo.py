@@ -172,11 +172,11 @@ ORDER BY cost DESC"""
 
 def ask(scene: Scene) -> None:
     """Ask about one row per person; show its intervals, and how many of them hold the exact number."""
-    heading(1, "Ask a question")
+    heading(1, "Ask a query")
     tell(
         """The table has 32,561 people from the US census survey of 1994, one row each. Noise is
-        added to every number so that no one person can be made out, and the ± says how far off
-        each number may be."""
+        added to every number so that no individual can be identified, and the ± is the margin of
+        error of each number."""
     )
     show(BY_WORK)
     release = scene.adults.sql(BY_WORK, epsilon="0.3")
@@ -289,7 +289,7 @@ def average(scene: Scene) -> None:
     """Averaging away the noise, stopped; and the same question again, free."""
     heading(4, "Average the noise away")
     tell(
-        """Noise averages out, so ask one question in many wordings: how many people are at least
+        """Noise averages out, so ask one query in many wordings: how many people are at least
         40? Every new wording draws new noise, and every one is charged to the same people."""
     )
     show(f"{reworded(0)}\n{reworded(1)}\n{reworded(2)}\n…")
@@ -306,7 +306,7 @@ def average(scene: Scene) -> None:
     show(refusal)
     tell(
         """No file name, new session, second process or other analyst gets round it, since the
-        account belongs to the people, not to the file. But the question that was asked before may
+        account belongs to the people, not to the file. But the query that was asked before may
         be asked for ever:"""
     )
     same = [scene.adults.sql(reworded(0), epsilon=ONE_WORDING) for _ in range(AGAIN)]
@@ -322,10 +322,10 @@ def close(scene: Scene) -> None:
     heading(5, "What is left")
     tell(
         """Every charge was written to the ledger before the data was read, in a chain of hashes
-        that shows any later change. A population's promise is its budget, for life."""
+        that shows any later change. A population's promise is its budget, which never resets."""
     )
     rows = [_row(session) for session in (scene.adults, scene.clinic)]
-    show(render(["population", "questions charged", "spent", "left"], rows))
+    show(render(["population", "queries charged", "spent", "left"], rows))
     tell(
         """Now ask your own: `discreet demo --save .` copies the sample tables here, and `discreet sql --help`
         shows how."""

@@ -40,7 +40,7 @@ class Finding:
         return self.state != "FAILED"
 
 
-@click.command("doctor", short_help="Check that everything an answer needs works here.")
+@click.command("doctor", short_help="Check that everything a result needs works here.")
 @click.option("--ledger", metavar="FILE", default="discreet.ledger", help="The ledger that is meant to be used.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(ledger: str, as_json: bool) -> None:
@@ -64,7 +64,7 @@ def command(ledger: str, as_json: bool) -> None:
         output.say()
         output.say(render(["state", "check", "found"], [[f.state, f.name, f.found] for f in findings]))
         output.say()
-        output.say("All is well: questions can be asked." if healthy else "What says FAILED has to be put right first.")
+        output.say("All is well: queries can be asked." if healthy else "What says FAILED has to be put right first.")
     if not healthy:
         raise click.exceptions.Exit(4)
 

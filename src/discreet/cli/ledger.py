@@ -39,7 +39,7 @@ def _of_account(command: F) -> F:
 
 
 _key = click.option("--key", metavar="KEYFILE", help="Owner's private key, where the ledger is locked with one.")
-_per_query = click.option("--per-query", type=Amount(positive), help="The most ε of one question.")
+_per_query = click.option("--per-query", type=Amount(positive), help="The most ε of one query.")
 
 
 @click.group(
@@ -163,7 +163,9 @@ def open_account(
     limit = _budget(budget, per_query)
     with Ledger.open(ledger) as book:
         account = book.open_account(population, limit, relation=relation, filter=filter, analysts=analysts, key=key)
-        output.say(f"The account of {account.population} has a budget of {spelled(account.budget)}, for life.")
+        output.say(
+            f"The account of {account.population} has a budget of {spelled(account.budget)}, which never resets."
+        )
         output.say("\n".join(account.promises()))
 
 

@@ -297,7 +297,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--rows", default=10_000, show_default=True, help="A public guess: number of rows that a mean is over."
     ),
     click.option("--delta", default="0", show_default=True, type=Amount(probability), help="And δ."),
-    click.option("--max-groups", type=int, help="At most this many groups of one question for each unit."),
+    click.option("--max-groups", type=int, help="At most this many groups of one query for each unit."),
     click.option("--max-rows", type=int, help="At most this many rows of a unit in each group."),
     TABLE,
     click.option(
@@ -313,9 +313,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--population", help="Whose budget it is; the table's name unless given."),
     click.option("--budget", type=BudgetAmount(), help="Opens an account: 3, or 3,1e-6. Needed once."),
     click.option("--budget-delta", type=Amount(probability), help="The δ of --budget, if not written there."),
-    click.option(
-        "--per-query", type=Amount(positive), help="With --budget: the most ε of one question; 20 unless given."
-    ),
+    click.option("--per-query", type=Amount(positive), help="With --budget: the most ε of one query; 20 unless given."),
     click.option(
         "--per-person",
         type=BudgetAmount(),
@@ -344,7 +342,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
 ]
 
 _ANSWERING: list[Callable[[Any], Any]] = [
-    click.option("--fresh", is_flag=True, help="Draw new noise for a question asked before, and pay again."),
+    click.option("--fresh", is_flag=True, help="Draw new noise for a query asked before, and pay again."),
     click.option(
         "--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the intervals."
     ),
@@ -354,9 +352,9 @@ _ANSWERING: list[Callable[[Any], Any]] = [
         "--certificate", metavar="FILE", help="Also write the release's proof as JSON, which `discreet verify` checks."
     ),
     click.option(
-        "--plot", metavar="FILE", help="Also draw the answer with its intervals, to a .svg, .png or .pdf file."
+        "--plot", metavar="FILE", help="Also draw the result with its intervals, to a .svg, .png or .pdf file."
     ),
-    click.option("--explain", is_flag=True, help="Also how the answer was made and what it cost."),
+    click.option("--explain", is_flag=True, help="Also how the result was made and what it cost."),
 ]
 
 

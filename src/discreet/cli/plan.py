@@ -26,7 +26,7 @@ Examples, on a table of `discreet demo --save .`:
 """
 
 
-@click.command("plan", short_help="What a question would cost, and how exact it would be; free.", epilog=_EXAMPLE)
+@click.command("plan", short_help="What a query would cost, and how exact it would be; free.", epilog=_EXAMPLE)
 @question
 @click.option("--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the errors.")
 @click.option("--json", "as_json", is_flag=True, help="The plan and errors as JSON.")
@@ -112,12 +112,12 @@ def _shown(error: float | None) -> str:
 
 def _where(plan: Plan, column: str, guesses: dict[str, Any]) -> str:
     if _error(plan, column, 0.95, None) is not None:
-        return "whatever the answer"
+        return "whatever the result"
     if _error(plan, column, 0.95, {"rows": guesses["rows"]}) is not None:
         return f"it is over {int(guesses['rows']):,} rows"
     if _error(plan, column, 0.95, guesses) is not None:
-        return "the answer is as assumed"
+        return "the result is as assumed"
     try:
         return f"its rank is off by {plan.rank_error(column):,.3g} rows or less at 95 %"
     except InvalidParameter:
-        return "known with the answer"
+        return "known with the result"

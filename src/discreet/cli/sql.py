@@ -25,7 +25,7 @@ Examples, on the tables of `discreet demo --save .`:
 """
 
 
-@click.command("sql", short_help="Ask one question, and be charged for it.", epilog=_EXAMPLES)
+@click.command("sql", short_help="Ask one query, and be charged for it.", epilog=_EXAMPLES)
 @question
 @answering
 def command(**asked: Any) -> None:

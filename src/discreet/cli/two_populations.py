@@ -44,7 +44,7 @@ _RELATIONS = ("add-remove", "replace")
     type=Protected(),
     help="A population, the column of its ids, and how many rows one unit may add to a group. Twice.",
 )
-@click.option("--epsilon", multiple=True, required=True, type=Said(), help="What the question may cost each: ε.")
+@click.option("--epsilon", multiple=True, required=True, type=Said(), help="What the query may cost each: ε.")
 @click.option("--delta", multiple=True, type=Said(), help="And δ; 0 unless given.")
 @click.option("--budget", multiple=True, type=Said(), help="Opens an account: patients=3, or patients=3,1e-6.")
 @options.TABLE

@@ -89,7 +89,7 @@ def charging(ledger: str, *, as_json: bool) -> Iterator[None]:
             raise
         output.failure(
             "Interrupted",
-            f"Stopped; if the question was already charged, the charge stays in {ledger}.",
+            f"Stopped; if the query was already charged, the charge stays in {ledger}.",
             f"`discreet budget {ledger} --history` shows what was charged.",
             as_json=as_json,
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from discreet.engine.release import Release
     from discreet.plan.plan import Plan
 
-_PAID = "The question is answered and paid for"
+_PAID = "The query is supported and paid for"
 
 
 def check(option: str, file: str, used: Iterable[str] = ()) -> None:
@@ -82,7 +82,7 @@ def picture(file: str, release: Release, confidence: float) -> None:
             f"--plot {file} cannot be written: {error.strerror}. {_PAID}.",
             hint="ask it again with another file, which is free",
         ) from None
-    output.remark(f"The answer is drawn in {file}.")
+    output.remark(f"The result is drawn in {file}.")
 
 
 def choice(file: str, plan: Plan, confidence: float, guesses: dict[str, Any]) -> None:

@@ -293,7 +293,7 @@ def _read(plan: Query, run: Run, text: str) -> Cells:
     else:
         found = {_declared(row[:n], keys.lists): [int(c) for c in row[n:]] for row in rows}
     if len(found) != len(rows):  # two rows of one group would mean that a unit was counted in both
-        raise BackendFailed("The database gave one group twice. The charge stands.", hint="please report the question")
+        raise BackendFailed("The database gave one group twice. The charge stands.", hint="please report the query")
     return found
 
 

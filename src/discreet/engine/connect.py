@@ -60,13 +60,13 @@ def connect(
             needed without a policy.
             Its `tables` says of tables without that column which column holds the unit, or which foreign key leads
             to it. Ids are whole numbers or text (`catalog/ids.py`).
-        public: the names of the tables whose rows are nobody's. They may be read freely: their values are known from
+        public: the names of the tables without personal data. They may be read freely: their values are known from
             connecting on. Whether a table is public, and how its units are found otherwise, is fixed with
             its first charged query.
         columns: public facts that the owner declares: column → `Range` or `Values` (`"table.column"` where two tables
             share a name). They go before what a public table says itself.
         budget: how much may ever be learned about each unit; needed when the population is new, unless each person has
-            an own budget.
+            a budget of their own.
         per_person: each person's own budget: a question is charged to the people in it, by what each adds to it, and
             who has used the budget up is left out of later answers; fixed when the account is opened. It needs
             add-remove neighbours and a unit with a column. `budget` is then a cap on all questions besides, or none.
@@ -432,13 +432,13 @@ def _check_account(account: Account) -> None:
 
     if account.people is not None:
         raise InvalidParameter(
-            f"each person of {account.population!r} has an own budget, which is not charged where two populations are "
-            "protected.",
+            f"each person of {account.population!r} has a budget of their own, which is not charged where two "
+            "populations are protected.",
             hint="use a population with one budget for all; tables of one population are asked in their own session",
         )
     if account.analysts is Analysts.APART:
         raise InvalidParameter(
-            f"the analysts of {account.population!r} are kept apart, and a question that another population pays for "
+            f"the analysts of {account.population!r} are kept apart, and a query that another population pays for "
             "as well would tell them what others have asked of that one.",
             hint="use another population; tables of one population are asked in their own session",
         )

@@ -255,8 +255,7 @@ def after_charge(work: Callable[[], T]) -> T:
 def _told(failed: BaseException | None) -> BaseException:
     """Return what is raised for an error of private work."""
     if isinstance(failed, KeyboardInterrupt):
-        return KeyboardInterrupt("The question was interrupted while it ran. Its charge stands.")
+        return KeyboardInterrupt("The query was interrupted while it ran. Its charge stands.")
     return failed or InternalError(
-        "The measurement failed. The charge stands: a failure may depend on the data.",
-        hint="please report the question",
+        "The measurement failed. The charge stands: a failure may depend on the data.", hint="please report the query"
     )

@@ -48,7 +48,7 @@ def run_on_arrays(
     """
     if plan.measurements or not plan.parts:
         raise InvalidParameter(
-            "arrays have people's rows, and this plan asks questions in SQL.", hint="perform it in a session"
+            "arrays have people's rows, and this plan asks queries in SQL.", hint="perform it in a session"
         )
     given: dict[str, list[Integers]] = {}
     for part in plan.parts:

@@ -48,7 +48,7 @@ def seals_of(evidence: Evidence, own: str) -> dict[str, Any]:
     seals: dict[str, Any] = content.release.get(CERTIFIED, {})
     if seals.get("claim") != own:
         raise InvalidParameter(
-            "this answer was measured by another version of discreet, which would write its certificate.",
+            "this result was measured by another version of discreet, which would write its certificate.",
             hint="use that version; or ask again with fresh=True, which is charged anew",
         )
     return seals

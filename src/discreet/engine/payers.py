@@ -120,7 +120,7 @@ def _fitting_flows(refusal: BudgetExceeded, plan: Plan, share: Fraction | None) 
         said = next(iter(fits.values())) if same else "{" + ", ".join(f"{p!r}: {e}" for p, e in fits.items()) + "}"
         hint = f"epsilon={said} would fit; {hint.split('; ', 1)[-1]}"
     return BudgetExceeded(
-        f"{refusal.message} The question would charge {pays}; nothing was charged to either.",
+        f"{refusal.message} The query would charge {pays}; nothing was charged to either.",
         asked=refusal.asked,
         left=refusal.left,
         hint=hint,

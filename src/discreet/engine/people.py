@@ -96,7 +96,7 @@ class PeopleOf:
         if not same_people(last, chosen):
             raise InternalError(
                 "The second stage asks of other people than were charged. The charge stands.",
-                hint="please report the question",
+                hint="please report the query",
             )
 
     @contextmanager
@@ -121,7 +121,7 @@ class PeopleOf:
         if cost.hopeless:
             asked, has = charge.guarantee, self._budgets.filter.budget
             raise BudgetExceeded(
-                f"The question asks {words(asked.epsilon, asked.delta)} of everybody in it, and each person has "
+                f"The query needs {words(asked.epsilon, asked.delta)} of everybody in it, and each person has "
                 f"{words(has.epsilon, has.delta)}: nobody would be left to answer it.",
                 asked=words(asked.epsilon, asked.delta),
                 left=words(has.epsilon, has.delta),

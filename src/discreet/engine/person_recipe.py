@@ -109,7 +109,7 @@ class PersonRecipe(ABC):
         """
         if kept.get("format") != _FORMAT:
             raise LedgerError(
-                "This answer was stored by another version of discreet. What was spent for it still counts.",
+                "This result was stored by another version of discreet. What was spent for it still counts.",
                 hint="ask again with fresh=True, which is charged",
             )
         return kept["state"]

@@ -30,8 +30,8 @@ AGAIN = "It was {drawn}; fresh=True draws again and is charged, a new version= l
 """What a release from the ledger says of itself."""
 
 OVER_PEOPLE = (
-    "Each person has an own budget here, and whose is used up is in no later answer: values and intervals are over the "
-    "people still in."
+    "Each person has a budget of their own here. People whose budget is used up are left out of later results: values "
+    "and intervals are over the others."
 )
 """What every release says where people have budgets of their own, whether anybody was left out or not."""
 

@@ -99,7 +99,7 @@ class Session:
 
     @property
     def budget(self) -> Budget:
-        """The account's budget, for life; the analyst's cap where one asks."""
+        """The account's privacy budget, which never resets; the analyst's cap where one asks."""
         return self._account.budget
 
     @property
@@ -352,7 +352,7 @@ class Session:
 
         if self._bounds is not None:
             raise InvalidParameter(
-                "a batch is planned for declared caps and bounds, and this session has them chosen for each question.",
+                "a batch is planned for declared caps and bounds, and this session has them chosen for each query.",
                 hint="ask one by one, or connect with caps: dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
             )
         if self._units is not None:

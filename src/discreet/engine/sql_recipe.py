@@ -177,13 +177,13 @@ class FlowParameters(QueryParameters):
         """Refuses what a question to one population may ask for beside its answer."""
         if self.chosen is not None:
             raise InvalidParameter(
-                "bounds= is not answered where two populations are protected: a first look would have to bound both.",
+                "bounds= is not supported where two populations are protected: a first look would have to bound both.",
                 hint="declare caps, dp.PrivacyUnit('patient_id', max_rows=…), and ranges, columns={'x': dp.Range(…)}",
             )
         if exact("truncation", self.truncation) != 0:
             raise InvalidParameter(
-                "truncation= is not answered where two populations are protected: a unit at a cap may be there because "
-                "of the other population.",
+                "truncation= is not supported where two populations are protected: a unit at a cap may be there "
+                "because of the other population.",
                 hint="leave it out, and choose caps that few exceed",
             )
 
@@ -236,7 +236,7 @@ def epsilon_parameter(epsilon: Real | None) -> Fraction:
     """
     if epsilon is None:
         raise InvalidParameter(
-            "A question needs epsilon=: what it may cost.",
+            "A query needs epsilon=: what it may cost.",
             hint="epsilon=0.5, or error={'n': 50} for the least ε that gives it",
         )
     x = _short("epsilon", positive("epsilon", epsilon))

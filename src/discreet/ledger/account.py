@@ -297,7 +297,7 @@ class Account:
                 question,
                 self.analyst,
             ):
-                raise InvalidParameter(f"entry {charge_seq} is not a charge for this question.")
+                raise InvalidParameter(f"entry {charge_seq} is not a charge for this query.")
             if stored := self._release_of(view, question, charge_seq):
                 if canonical(stored) != canonical(release):
                     raise InvalidParameter(f"the charge {charge_seq} has another release already.")

@@ -77,7 +77,7 @@ def unknown(population: str, analyst: str) -> InvalidParameter:
 def unnamed(population: str) -> InvalidParameter:
     """Return the refusal of a charge that names nobody, where every charge has to."""
     return InvalidParameter(
-        f"{population!r} has analysts: every question needs the one who asks.",
+        f"{population!r} has analysts: every query needs the one who asks.",
         hint='add analyst="ana", a name that its owner has added',
     )
 

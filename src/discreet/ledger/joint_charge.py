@@ -74,14 +74,14 @@ def _check(accounts: Sequence[Account]) -> None:
     for account in accounts:
         if account.analysts is Analysts.APART:
             raise InvalidParameter(
-                f"the analysts of {account.population!r} are kept apart, and a question that another population pays "
+                f"the analysts of {account.population!r} are kept apart, and a query that another population pays "
                 "for as well would tell them what others have asked of that one.",
                 hint="ask tables that are of this population alone",
             )
         if account.people is not None:
             raise InvalidParameter(
-                f"each person of {account.population!r} has an own budget, which is not charged by a question that "
-                "another population pays for as well.",
+                f"each person of {account.population!r} has a budget of their own, which is not charged by a query "
+                "that another population pays for as well.",
                 hint="ask tables that are of this population alone",
             )
 

@@ -303,7 +303,7 @@ class Ledger:
         if found is None:
             return None
 
-        def check(what: str, has: Any, asked: Any, changes: str = "it holds for life") -> None:
+        def check(what: str, has: Any, asked: Any, changes: str = "it never changes") -> None:
             if asked != has and (asked is not None or wanted.exactly):
                 raise InvalidParameter(
                     f"the account {name!r} has {what} {has}, and this asks for {what} {asked}.",
@@ -423,7 +423,7 @@ def _is_curve_of(opened: Opened, curve: PrivacyLoss) -> bool:
 def _changes(place: str, population: str, now: Budget | None, wanted: Budget | None, keyed: bool) -> str:
     """How an owner makes this the budget of an account."""
     if now is None or wanted is None:
-        return "it holds for life"
+        return "it never changes"
     change = f"change_budget(dp.{wanted!r}, by=…, reason=…{', key=…' if keyed else ''})"
     if place == MEMORY:
         return f"its owner changes it with account.{change}"

@@ -55,7 +55,7 @@ def change_budget(account: Owned, budget: Budget, by: str, reason: str, curve: P
     limit = account.now.population
     if limit.capacity is None:
         raise InvalidParameter(
-            f"{account.population!r} has no budget as a whole: each person's own is the whole promise, for life.",
+            f"{account.population!r} has no budget as a whole: the promise is each person's own budget.",
             hint="it was opened so, and a person's budget never changes",
         )
     if budget == limit.budget and curve is None:

@@ -17,7 +17,7 @@ _DIGITS = 3000
 LONG = 10**_DIGITS
 """Above every number of a charge; sums stay short by themselves (`Filter.cost`)."""
 
-_FREE = "ask again what has been answered, which is free; a budget is for life"
+_FREE = "ask again what has been answered, which is free; a budget never resets"
 
 
 def refused(population: str, limit: Limit, charge: Charge, limits: Sequence[Limit]) -> BudgetExceeded:
@@ -31,7 +31,7 @@ def refused(population: str, limit: Limit, charge: Charge, limits: Sequence[Limi
     rule = "" if limit.filter.name == "basic" else f", counted by the {limit.filter.name} filter"
     whose = f", the cap of {limit.whose}" if limit.whose else ""
     return BudgetExceeded(
-        f"{population!r}: the question asks {asks}, and {has} is left of {whole}{whose}{rule}.",
+        f"{population!r}: the query needs {asks}, and {has} is left of {whole}{whose}{rule}.",
         asked=asks,
         left=has,
         hint=f"{_fitting(charge, limits)}; or {_FREE}",

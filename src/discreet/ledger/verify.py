@@ -163,7 +163,7 @@ class Book:
         """Take in a release: its charge, and before it that of its people."""
         wrong = []
         if self.unpaid.pop(released.charge, None) != released.question:
-            wrong.append("is a release that no charge of its question paid for")
+            wrong.append("is a release that no charge of its query paid for")
         if self.opened.people is not None and released.charge not in self.counted:
             wrong.append("is a release whose people were not charged")
         return wrong

@@ -97,7 +97,7 @@ class DeviceBudget:
 
     @property
     def epsilon(self) -> Fraction:
-        """The budget for life."""
+        """The privacy budget, which never resets."""
         return self.tally.epsilon
 
     @property

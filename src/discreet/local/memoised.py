@@ -133,7 +133,7 @@ class Memoised(Randomizer):
             f"post-processing, so all of them together are {e}-DP.",
             f"Several values. Each new value is one more use: m different values cost m·{e}, for two histories that "
             "change and return at the same times.",
-            "Not protected. Whether and when the value changed: another value has another answer.",
+            "Not protected. Whether and when the value changed: another value has another result.",
         )
 
     def _repeated(self, fixed: Any, source: Entropy) -> Any:

@@ -14,7 +14,7 @@ _LARGEST = Fraction(10**24)
 _SMALLEST_DELTA = Fraction(1, 10**280)  # below it a float bound of a tail says nothing
 _HINTS = MappingProxyType(
     {
-        "epsilon": "epsilon=1; at 0 an answer could say nothing about the data",
+        "epsilon": "epsilon=1; at 0 a result could say nothing about the data",
         "sensitivity": "give values a public range first: one unit then changes a sum by no more than its ends allow",
     }
 )

@@ -40,8 +40,8 @@ class Run:
         with self._lock:
             if self._busy:
                 raise InvalidParameter(
-                    f"this {type(self).__name__} is in the middle of another question.",
-                    hint="ask again when that one is answered; a signal handler cannot",
+                    f"this {type(self).__name__} is in the middle of another query.",
+                    hint="ask again when that one has ended; a signal handler cannot",
                 )
             self._busy = True
             try:

@@ -491,7 +491,7 @@ class SparseRun(Run):
         elif real and self._law.grid is None:
             raise InvalidParameter(
                 "this run began with an integer, and takes integers only.",
-                hint="begin with a float where questions of both types come",
+                hint="begin with a float where queries of both types come",
             )
         return self._law
 

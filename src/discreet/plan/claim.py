@@ -135,6 +135,5 @@ def public_table(t: TableSchema) -> PublicTable:
 
 def _disagree(what: str) -> Never:
     raise InternalError(
-        f"The plan of this question contradicts itself about {what}. Nothing was charged.",
-        hint="please report the question",
+        f"The plan of this query contradicts itself about {what}. Nothing was charged.", hint="please report the query"
     )

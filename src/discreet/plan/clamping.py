@@ -34,7 +34,7 @@ def name_of(expr: Expr, question: Question) -> str:
     names = [shown.get(n, n) for n in columns_of(value)]
     if value.column is not None:
         return repr(names[0])
-    return f"an expression of {' and '.join(map(repr, names))}" if names else "a value of the question"
+    return f"an expression of {' and '.join(map(repr, names))}" if names else "a value of the query"
 
 
 def kept(expr: Expr) -> Expr:

@@ -284,7 +284,7 @@ def _check_delta(delta: Fraction, kind: Kind, select: bool) -> None:
         return
     if select:
         raise NotPrivate(
-            "The groups of this question are not declared, so which of them exist is private; to show any takes a δ.",
+            "The groups of this query are not declared. Showing undeclared groups needs δ > 0.",
             hint="pass delta=1e-6 (less than one over the number of people), or declare the keys: "
             'columns={"region": dp.Values("north", "south")}',
             missing=[MissingFact("groups", "a δ to select groups with", "delta=1e-7")],

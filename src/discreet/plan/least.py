@@ -59,7 +59,7 @@ class WantedErrors:
         unknown = [k for k in assumed.sizes if k not in plan.columns and k != ROWS]
         if unknown and not means:
             raise InvalidParameter(
-                f"assuming says what {unknown[0]!r:.60} is, which the answer does not have.",
+                f"assuming says what {unknown[0]!r:.60} is, which the result does not have.",
                 hint=f"its columns are: {', '.join(plan.columns)}; {ROWS!r} is for means",
             )
 
@@ -105,7 +105,7 @@ def least(make: Callable[[Fraction], Query], wanted: WantedErrors, cap: Fraction
         at = min(max(guess, low + 1), high - 1)
     if best is None:
         raise InvalidParameter(
-            f"no ε up to {decimal(cap)}, the owner's cap on one question, makes the error of {column!r} so small.",
+            f"no ε up to {decimal(cap)}, the owner's cap on one query, makes the error of {column!r} so small.",
             hint="ask for a larger error, for fewer columns, or for larger groups",
         )
     return best

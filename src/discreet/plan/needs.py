@@ -166,7 +166,7 @@ def compared(query: Decided, alone: Decided, questions: int) -> str:
     return (
         f"Its noise is what it would be alone at about ε = {worth:,.4g}; an even "
         f"part of the batch is ε = {float(part):,.4g}.\n"
-        f"This is one of {questions} questions that were planned together: the price is that of all of them, "
+        f"This is one of {questions} queries that were planned together: the price is that of all of them, "
         "paid once."
     )
 

@@ -156,7 +156,7 @@ class Plan:
         if len(self.outputs) == 1:
             (output,) = self.outputs.values()
             return output.query
-        raise InvalidParameter("this plan is of several questions.", hint="look at .outputs, by their names")
+        raise InvalidParameter("this plan is of several queries.", hint="look at .outputs, by their names")
 
     @property
     def charges(self) -> dict[str, Charge]:
@@ -186,7 +186,7 @@ class Plan:
         if len(self.payers) == 1:
             return self.payers[0]
         raise InvalidParameter(
-            "a question to two populations costs each of them something else.",
+            "a query to two populations costs each of them something else.",
             hint=f"look at .{each}, by the names of the populations",
         )
 
@@ -202,7 +202,7 @@ class Plan:
             each = [(words(p.guarantee.epsilon, p.guarantee.delta), p.population) for p in self.payers]
             return ", ".join(f"{price} of {name!r}" for price, name in each)
         g, n = self.payers[0].guarantee, len(self.outputs)
-        of = f" for the {n} questions of a batch" if n > 1 else ""
+        of = f" for the {n} queries of a batch" if n > 1 else ""
         return f"{words(g.epsilon, g.delta)}{of}"
 
     @cached_property

@@ -109,7 +109,7 @@ def plan_batch(
                 refuse_clause()
             found[name] = _planned(prepared.text, tables, part, rules).query
         except DiscreetError as error:
-            said = f"in question {name!r:.60}: {error.message}"
+            said = f"in query {name!r:.60}: {error.message}"
             raise type(error)(said, hint=error.hint, missing=error.missing) from None
     terms = PlanTerms(population, version, eps, dlt, kind)
     return _verified(improved(measured_apart(found, terms), terms, RULES))
@@ -130,11 +130,11 @@ def _verified(plan: Plan) -> Plan:
 def _check_questions(questions: object) -> None:
     if not isinstance(questions, Mapping) or not questions:
         raise InvalidParameter(
-            f"a batch is a dict from a name to a question, not {questions!r:.60}.",
+            f"a batch is a dict from a name to a query, not {questions!r:.60}.",
             hint='batch({"a": "SELECT …", "b": "SELECT …"}, epsilon=1)',
         )
     if len(questions) > MOST_QUESTIONS:
-        raise InvalidParameter(f"a batch has {MOST_QUESTIONS} questions at most, not {len(questions)}.")
+        raise InvalidParameter(f"a batch has {MOST_QUESTIONS} queries at most, not {len(questions)}.")
     for name in questions:
         if not isinstance(name, str) or not name:
-            raise InvalidParameter(f"the name of a question must be text, not {name!r:.60}.")
+            raise InvalidParameter(f"the name of a query must be text, not {name!r:.60}.")

@@ -107,7 +107,7 @@ class Query:
         found = [e for n, e in self.question.outer.columns if n == name]
         if not found:
             raise UnknownColumn(
-                f"The answer has no column {name!r}.", hint=f"its columns are: {', '.join(self.columns)}"
+                f"The result has no column {name!r}.", hint=f"its columns are: {', '.join(self.columns)}"
             )
         return found[0]
 

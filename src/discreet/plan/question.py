@@ -59,8 +59,8 @@ class Measures:
         if measure not in self.found:
             if len(self.found) == MOST_MEASURES:
                 raise UnsupportedQuery(
-                    f"The question asks for more than {MOST_MEASURES} different aggregates.",
-                    hint="ask several questions; the budget is divided among the aggregates of one anyway",
+                    f"The query asks for more than {MOST_MEASURES} different aggregates.",
+                    hint="ask several queries; the budget is divided among the aggregates of one anyway",
                 )
             self.found.append(measure)
         return Measured(self.found.index(measure), measure.step, kind)
@@ -121,7 +121,7 @@ def bind_answer(
 
 def _refuse_inside(node: exp.Expr) -> Never:
     raise UnsupportedQuery(
-        "Nothing is made of an answer that holds several values: it is a column as it stands.",
+        "Nothing is made of a result that holds several values: it is a column as it stands.",
         hint="take its parts from answer.rows; or ask for each: QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.5) "
         "cost together what one costs",
     )
@@ -279,7 +279,7 @@ def read_question(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None
     try:
         return _read(sql, tables, ranges)
     except RecursionError:
-        raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+        raise UnsupportedQuery("The query nests too deeply to be read.", hint="write it flatter") from None
 
 
 def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None) -> Question:
@@ -336,12 +336,11 @@ def _bound(
     if sets is not None and question.spreads:
         raise UnsupportedQuery(
             "Quantiles and the like do not add up over groups, as totals (ROLLUP, CUBE) must.",
-            hint="ask one question for each set of keys: session.batch answers them together",
+            hint="ask one query for each set of keys: session.batch answers them together",
         )
     if not measures.found and not question.spreads and keys.lists is not None:
         raise UnsupportedQuery(
-            "The question asks nothing of the data: its columns are all public.",
-            hint="add an aggregate, such as COUNT(*)",
+            "The query asks nothing of the data: its columns are all public.", hint="add an aggregate, such as COUNT(*)"
         )
     return question
 
@@ -357,13 +356,13 @@ def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets 
     if not any(len(s) == len(keys.exprs) for s in found):
         raise UnsupportedQuery(
             "None of the GROUPING SETS has all keys, so that totals have no parts to be added up from.",
-            hint="add the set of all keys, or ask one question for each set: session.batch answers them together",
+            hint="add the set of all keys, or ask one query for each set: session.batch answers them together",
         )
     for m in measures.found:
         if not m.adds_up:
             raise UnsupportedQuery(
                 "A number of different people or values does not add up over groups, as totals (ROLLUP, CUBE) must.",
-                hint="ask one question for each set of keys: session.batch answers them together",
+                hint="ask one query for each set of keys: session.batch answers them together",
             )
     return tuple(found)
 

@@ -113,7 +113,7 @@ def reports_of(question: Question) -> tuple[Report, ...]:
     found = {r.of: r for r in (*_of_keys(question), *_of_values(question))}
     if not caps and not found:
         raise UnsupportedQuery(
-            "Nothing is cut off of this question: each row is a unit, and no bounds or lists of values apply to it.",
+            "Nothing is cut off of this query: each row is a unit, and no bounds or lists of values apply to it.",
             hint="leave truncation out",
         )
     return (*caps, *_named_apart(list(found.values())))

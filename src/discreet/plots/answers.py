@@ -86,7 +86,7 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
     """
     if not isinstance(release, Release):
         raise InvalidParameter(
-            f"a picture of an answer is made of a release, not of {type(release).__name__}.",
+            f"a picture of a result is made of a release, not of {type(release).__name__}.",
             hint="plots.release(session.sql(…))",
         )
     shown = _shown(release, confidence)
@@ -137,7 +137,7 @@ def room(keys: int, measures: int) -> None:
     """
     if keys > 2:
         raise InvalidParameter(
-            f"a picture shows an answer by up to two columns, not by {keys}.", hint="group by fewer, or use the table"
+            f"a picture shows a result by up to two columns, not by {keys}.", hint="group by fewer, or use the table"
         )
     if not measures:
         raise InvalidParameter("there is no number with an interval to draw.", hint="ask for COUNT(*), SUM, AVG, …")
@@ -157,7 +157,7 @@ def _shown(release: Release, confidence: Real) -> Shown:
     if len({tuple(_name(row[p]) for p in places) for row in release.rows}) < len(release.rows):
         raise InvalidParameter(
             "several rows of the release have the same name, so that a picture would not tell them apart.",
-            hint="select every column that the question groups by",
+            hint="select every column that the query groups by",
         )
     orders = tuple(_order(release.query, name) for name in keys)
     steps = tuple(1.0 if order else _step(release.query, name) for name, order in zip(keys, orders, strict=True))

@@ -55,7 +55,7 @@ def posterior(loss: Sources | Mapping[str, Sources], *, prior: Real | None = Non
     if at is not None and not 0 < at < 1:
         raise InvalidParameter(f"prior must lie between 0 and 1, not {prior}.")
     needed()
-    words = ["the band in which any answer leaves the belief" + (f", but for a chance of {decimal(d)}" if d else "")]
+    words = ["the band in which any result leaves the belief" + (f", but for a chance of {decimal(d)}" if d else "")]
     if at is not None:
         ends = [f"{moved(at, -e):.1%} to {moved(at, e):.1%} ({label})" for label, e in sizes.items()]
         lines = [", ".join(ends)] if len(ends) <= _BESIDE else ends
@@ -80,7 +80,7 @@ def odds(loss: Sources, delta: float) -> float:
         return float(loss.pure)
     if delta <= 0:
         raise InvalidParameter(
-            "this loss is not pure: with a small probability an answer may say more.", hint="say how small: delta=1e-6"
+            "this loss is not pure: with a small probability a result may say more.", hint="say how small: delta=1e-6"
         )
     low, high = 0.0, loss.epsilon(delta / 4) + math.log(2) + 1
     if not _rare(loss, high, delta / 2):
@@ -112,7 +112,7 @@ def _drawn(sizes: Mapping[str, float], at: float | None) -> Any:
     ]
     scale, axis = alt.Scale(domain=[0, 1], nice=False), alt.Axis(format="%", tickCount=5)
     x = alt.X("prior:Q", title="before: probability that the person is in the data", scale=scale, axis=axis)
-    y = alt.Y("low:Q", title="after: the same, when the answer is known", scale=scale, axis=axis)
+    y = alt.Y("low:Q", title="after: the same, when the result is known", scale=scale, axis=axis)
     base = alt.Chart(inline(rows))
     told = [
         alt.Tooltip("series:N", title="loss"),

@@ -93,7 +93,7 @@ def privacy_loss(loss: PrivacyLoss | Losing, *, delta: Real | None = None) -> Pi
         rule = alt.Chart(inline([{"x": epsilon}])).mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5)
         side = {"dx": -8, "align": "right"} if epsilon > float(places[-1]) * 0.6 else {"dx": 8}
         layers += [rule.encode(x="x:Q"), said(f"ε = {epsilon:.4g} at δ = {decimal(at)}", epsilon, most, dy=6, **side)]
-    words = ["how strongly an answer o speaks for the neighbour that it comes from"]
+    words = ["how strongly a result o speaks for the neighbour that it comes from"]
     if found.failure:
         words.append(f"with a probability of up to {decimal(found.failure)} the loss is infinite")
     return dressed(alt.layer(*layers).properties(width=_WIDE, height=HIGH), "Privacy loss", words)

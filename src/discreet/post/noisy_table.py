@@ -88,7 +88,7 @@ def check_format(kept: dict[str, Any]) -> None:
     """
     if kept.get("format") != FORMAT:
         raise LedgerError(
-            "Another version of discreet stored this answer, in another form.",
+            "Another version of discreet stored this result, in another form.",
             hint="what was spent still counts; fresh=True asks again, and is charged",
         )
 

@@ -65,7 +65,7 @@ class GDP:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Budget:
-    """How much may ever be learned about each unit of a population: (ε, δ), for life.
+    """How much may ever be learned about each unit of a population: (ε, δ), over all time.
 
     `per_query` caps the ε of a single query, so that a slip of the keyboard cannot spend a lifetime.
 

@@ -187,7 +187,7 @@ def dominates(larger: Composed, smaller: Composed) -> bool:
 
 def _too_many(n: int) -> InvalidParameter:
     return InvalidParameter(
-        f"this loss has {n} alternatives or more, and at most {MOST} are answered.",
+        f"this loss has {n} alternatives or more, and at most {MOST} are supported.",
         hint="use fewer partitions, or the same event in each part of a partition",
     )
 

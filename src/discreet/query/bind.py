@@ -154,7 +154,7 @@ class TableScope:
         named = (self.alias.lower(), table.name.lower())
         if node.args.get("db") or (node.table and node.table.lower() not in named):
             raise UnknownColumn(
-                f"There is no table {node.table!r} in this question.", hint=f"the table here is {self.alias}"
+                f"There is no table {node.table!r} in this query.", hint=f"the table here is {self.alias}"
             )
         name = table.find(node.name)
         kind = table.columns[name]
@@ -233,7 +233,7 @@ def _number(value: int | float) -> Literal:
     except OverflowError:
         real = float("inf")
     if real - real != 0:
-        raise InvalidParameter("a number in the question is too large.", hint="numbers reach to about 1.8e308")
+        raise InvalidParameter("a number in the query is too large.", hint="numbers reach to about 1.8e308")
     return Literal(real, Type.REAL)
 
 
@@ -248,7 +248,7 @@ def _literal_as(literal: Literal, wanted: Type) -> Literal:
         if read is not None:
             return Literal(read, wanted)
     raise UnsupportedQuery(
-        f"The constant {value!r:.60} in the question cannot be read as {wanted.word}.",
+        f"The constant {value!r:.60} in the query cannot be read as {wanted.word}.",
         hint=f"it stands where {wanted.word} is wanted; write {_EXAMPLES[wanted]}",
     )
 

@@ -109,13 +109,13 @@ def inner_parts(tree: exp.Select) -> Inner:
             _refuse_part(name)
     if _sets(tree) is not None:
         raise UnsupportedQuery(
-            "ROLLUP, CUBE and GROUPING SETS are not answered inside a subquery.",
+            "ROLLUP, CUBE and GROUPING SETS are not supported inside a subquery.",
             hint="group by plain columns there; totals belong to the outermost SELECT",
         )
     distinct = tree.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
         raise UnsupportedQuery(
-            "DISTINCT ON is not answered here.", hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1"
+            "DISTINCT ON is not supported here.", hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1"
         )
     return Inner(
         _group(tree),
@@ -154,7 +154,7 @@ def refuse_beside(table: exp.Expr, part: str) -> Never:
     Raises:
         UnsupportedQuery: always.
     """
-    what, hint = _BESIDE.get(part, (f"a part that is not answered: {part}", "name just the table"))
+    what, hint = _BESIDE.get(part, (f"a part that is not supported: {part}", "name just the table"))
     raise UnsupportedQuery(f"FROM {(table.name or table.alias)!r} has {what}.", hint=hint)
 
 
@@ -168,19 +168,19 @@ _KNOWN_INSIDE = {
 }
 _REFUSED = {
     "distinct": ("SELECT DISTINCT is not answered here.", "group by the columns and add COUNT(*)"),
-    "qualify": ("QUALIFY is not answered here.", "filter the answer with HAVING, or people's rows in a subquery"),
+    "qualify": ("QUALIFY is not supported here.", "filter the result with HAVING, or people's rows in a subquery"),
     "windows": (
-        "A WINDOW clause is not answered here.",
+        "A WINDOW clause is not supported here.",
         "in a subquery, write the window where it is used: OVER (PARTITION BY the unit …)",
     ),
-    "sample": ("Sampling is not answered here.", "ask about the whole table; privacy does not need the sample"),
+    "sample": ("Sampling is not supported here.", "ask about the whole table; privacy does not need the sample"),
     "into": ("SELECT INTO is not answered here: a question only reads.", "keep the Release that sql() returns"),
-    "locks": ("FOR UPDATE is not answered here: a question only reads.", "leave it out"),
-    "pivots": ("PIVOT is not answered here.", "group by the column instead"),
+    "locks": ("FOR UPDATE is not supported here: a query only reads.", "leave it out"),
+    "pivots": ("PIVOT is not supported here.", "group by the column instead"),
 }
 
 
-_ONLY_SELECT = "Only SELECT is answered: a question reads the table and changes nothing."
+_ONLY_SELECT = "Only SELECT is supported: a query reads the table and changes nothing."
 _BESIDE = {
     "db": ("a schema before it", "name just the table: system tables and other databases are not connected"),
     "sample": ("a sample", "ask about the whole table; privacy does not need the sample"),
@@ -194,13 +194,13 @@ _BESIDE = {
 def _statement(sql: object) -> exp.Select:
     if not isinstance(sql, str):
         raise InvalidParameter(
-            f"the question must be text, not {type(sql).__name__}.", hint='sql("SELECT COUNT(*) FROM my_table", …)'
+            f"the query must be text, not {type(sql).__name__}.", hint='sql("SELECT COUNT(*) FROM my_table", …)'
         )
     if not sql.strip():
-        raise UnsupportedQuery("The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table")
+        raise UnsupportedQuery("The query is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table")
     if len(sql) > LONGEST or "\0" in sql or any("\ud800" <= c <= "\udfff" for c in sql):
         raise UnsupportedQuery(
-            f"The question is longer than {LONGEST} characters, or holds a character that no text has.",
+            f"The query is longer than {LONGEST} characters, or holds a character that no text has.",
             hint="shorten it; NUL and lone surrogates cannot be stored",
         )
     tokens = _one_select(sql)
@@ -208,7 +208,7 @@ def _statement(sql: object) -> exp.Select:
         parser = _DUCKDB.parser(error_level=ErrorLevel.RAISE)
         statements = [s for s in parser.parse(tokens, sql) if s is not None]
     except RecursionError:
-        raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+        raise UnsupportedQuery("The query nests too deeply to be read.", hint="write it flatter") from None
     except Exception as error:  # on some broken texts the parser itself breaks; nothing has been read yet
         raise UnsupportedQuery(
             f"The SQL cannot be read{_place(error)}.", hint="check quotes, commas and brackets"
@@ -216,7 +216,7 @@ def _statement(sql: object) -> exp.Select:
     tree = statements[0]
     keep_words(tree, tokens)
     if isinstance(tree, exp.SetOperation):
-        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not answered here.", hint="ask two questions")
+        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not supported here.", hint="ask two queries")
     if not isinstance(tree, exp.Select):
         raise UnsupportedQuery(_ONLY_SELECT, hint="write one SELECT, without brackets around it")
     check_size(tree)
@@ -236,10 +236,10 @@ def _one_select(sql: str) -> list[Token]:
     ]
     first = [t for t in starts if t is not None and t.token_type is not TokenType.SEMICOLON]
     if not first:
-        raise UnsupportedQuery("The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table")
+        raise UnsupportedQuery("The query is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table")
     if len(first) > 1:
         raise UnsupportedQuery(
-            f"One question at a time: this text holds {len(first)} statements.", hint="call sql() for each"
+            f"One query at a time: this text holds {len(first)} statements.", hint="call sql() for each"
         )
     if first[0].text.upper() in ("SELECT", "FROM", "WITH", "TABLE", "VALUES", "("):
         return tokens
@@ -252,7 +252,7 @@ def _one_select(sql: str) -> list[Token]:
 
 def _refuse_part(name: str) -> Never:
     word = name.strip("_").upper()
-    reason, hint = _REFUSED.get(name, (f"{word} is not answered here.", "leave it out"))
+    reason, hint = _REFUSED.get(name, (f"{word} is not supported here.", "leave it out"))
     raise UnsupportedQuery(reason, hint=hint)
 
 
@@ -266,7 +266,7 @@ def _table(tree: exp.Select) -> tuple[str | None, str]:
     """Return the one table that a question without joins and subqueries reads."""
     source = tree.args.get("from_")
     if source is None:
-        raise UnsupportedQuery("The question names no table.", hint="add FROM and the table's name")
+        raise UnsupportedQuery("The query names no table.", hint="add FROM and the table's name")
     table = source.this
     several = any(tree.args.get(part) for part in ("joins", "laterals", "with_"))
     if several or sum(1 for _ in tree.find_all(exp.Select, exp.Subquery)) > 1:
@@ -308,7 +308,7 @@ def _group(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
     for name, part in group.args.items():
         if part and name != "expressions":
             raise UnsupportedQuery(
-                f"GROUP BY … WITH {name.upper()} is not answered here.", hint="write GROUP BY ROLLUP (a, b)"
+                f"GROUP BY … WITH {name.upper()} is not supported here.", hint="write GROUP BY ROLLUP (a, b)"
             )
     sets = grouping_sets(group.expressions)
     return tuple(group.expressions) if sets is None else tuple(e for s in sets for e in s)
@@ -333,7 +333,7 @@ def _same_name(e: exp.Column, named: dict[str, exp.Expr]) -> bool:
 
 def _ordering(o: exp.Expr) -> Ordering:
     if not isinstance(o, exp.Ordered) or o.args.get("with_fill"):
-        raise UnsupportedQuery("This form of ORDER BY is not answered here.", hint="write ORDER BY column [DESC], …")
+        raise UnsupportedQuery("This form of ORDER BY is not supported here.", hint="write ORDER BY column [DESC], …")
     descending = bool(o.args.get("desc"))
     return Ordering(o.this, descending, bool(o.args.get("nulls_first")))
 
@@ -411,7 +411,7 @@ def check_calls(tokens: Sequence[Token]) -> None:
 def refuse_size() -> Never:
     """Refuses a question that would become too long."""
     raise UnsupportedQuery(
-        "The question nests too deeply to be read: parts of it would be read again and again.",
+        "The query nests too deeply to be read: parts of it would be read again and again.",
         hint="name the inner part in a subquery with AS, and use that name; or write it flatter",
     )
 

@@ -15,14 +15,14 @@ from discreet.errors import InternalError, UnsupportedQuery
 def reject(what: str) -> Never:
     """Stop the question, before anything is charged."""
     raise InternalError(
-        f"The second derivation of this question's cost disagrees with the first about {what}. Nothing was charged.",
-        hint="please report the question",
+        f"The second derivation of this query's cost disagrees with the first about {what}. Nothing was charged.",
+        hint="please report the query",
     )
 
 
 def too_deep() -> Never:
     """Refuses a text that nests too far to be read a second time."""
-    raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+    raise UnsupportedQuery("The query nests too deeply to be read.", hint="write it flatter") from None
 
 
 def nodes_of(tree: exp.Expr) -> list[exp.Expr]:

@@ -337,7 +337,7 @@ def test_a_filter_that_cannot_count_a_question_refuses_it() -> None:
 def test_rows_that_are_units_are_refused() -> None:
     rows = replace(TABLE, unit=PrivacyUnit.row())
     plan = make_query("SELECT COUNT(*) FROM t", [rows], population="p", version=None, epsilon=1)
-    with pytest.raises(UnsupportedQuery, match="nobody can be told from others"):
+    with pytest.raises(UnsupportedQuery, match="each row is a unit"):
         cost(plan, open_filter("basic", Budget(2)))
 
 

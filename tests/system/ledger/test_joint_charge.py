@@ -126,7 +126,7 @@ def test_what_cannot_be_paid_together_is_refused(path: Path, pay: MakeCharge, tm
         charge_together([(first, pay(TENTH)), (first, pay(TENTH))], "q", note={})
     with pytest.raises(InvalidParameter, match="of its own"):
         charge_together([(first, pay(TENTH))], "q", note={})
-    for other, why in ((apart, "kept apart"), (each, "own budget")):
+    for other, why in ((apart, "kept apart"), (each, "budget of their own")):
         with pytest.raises(InvalidParameter, match=why):
             charge_together([(book.account("patients"), pay(TENTH)), (other, pay(TENTH))], "q", note={})  # type: ignore[list-item]
     for wrong in (

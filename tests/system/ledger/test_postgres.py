@@ -156,10 +156,10 @@ def test_a_raise_in_a_locked_ledger_is_signed_or_refused_and_found(
 def test_values_never_stand_in_the_text_of_a_statement(postgres: Server, ledger: Ledger, pay: MakeCharge) -> None:
     """Whoever may see what the server runs, or its log of slow and failed statements, learns no secret from it."""
     account = ledger.open_account("watched", Budget(1))
-    account.charge("the question", pay("1/4"), note={})
-    account.store("the question", 2, {"rows": [[271828182845904523]]})
+    account.charge("the query", pay("1/4"), note={})
+    account.store("the query", 2, {"rows": [[271828182845904523]]})
     shown = str(postgres.sql("SELECT query FROM pg_stat_activity")) + postgres.log()
-    for text in (account.secret.hex(), "watched", "the question", "271828182845904523"):
+    for text in (account.secret.hex(), "watched", "the query", "271828182845904523"):
         assert text not in shown
 
 

@@ -97,10 +97,10 @@ def test_the_second_charge_of_an_account_is_added_by_the_database(
 
 
 def test_values_never_stand_in_the_text_of_a_statement(postgres: Server, account: Account, pay: MakeCharge) -> None:
-    account.charge("the question", pay("1/4"), note={"sql": "SELECT wealth"})
+    account.charge("the query", pay("1/4"), note={"sql": "SELECT wealth"})
     shown = str(postgres.sql("SELECT query FROM pg_stat_activity")) + postgres.log()
     assert "CALL" in shown
-    for text in ("the question", "wealth", account.secret.hex()):
+    for text in ("the query", "wealth", account.secret.hex()):
         assert text not in shown
 
 

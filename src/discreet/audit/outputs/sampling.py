@@ -278,7 +278,7 @@ class Sampler:
                     f"{message} in {self._hangs} of {self._runs} runs.", hint="raise seconds_each, or fix it"
                 ) from None
             self._notes["hangs"] = f"{message} in {self._hangs} runs; that was taken as an output."
-            return Raised("TimeLimit", "no answer in time")
+            return Raised("TimeLimit", "no result in time")
         except BaseException as e:  # a panic of a compiled library, an exit, a cancellation
             return self._note_raised(e)
         return output

@@ -203,7 +203,7 @@ def _processes(made: Callable[..., Any], is_factory: bool, x: object, stick: Yar
     results = fresh([job, job], max(1.0, deadline - time.monotonic()))
     streams = {f"process {i}": r for i, r in enumerate(results, start=1) if isinstance(r, list)}
     if len(streams) < 2:
-        why = next((r for r in results if isinstance(r, str)), "no answer in time")
+        why = next((r for r in results if isinstance(r, str)), "no result in time")
         return Probe(name, SKIPPED, f"It could not be run in a new process ({why}).", {})
     sent = "each made the mechanism" if is_factory else "each were sent the mechanism"
     return _compared(name, streams, stick, f"Two new processes that {sent} give noise of their own.")
@@ -429,7 +429,7 @@ def _from_processes(spend: Callable[[], object], answers: int, seconds: float) -
         return Probe(
             name,
             "skipped",
-            f"What asks for an answer cannot be pickled ({type(e).__name__}): return functools.partial(ask, path).",
+            f"What asks for a result cannot be pickled ({type(e).__name__}): return functools.partial(ask, path).",
             {},
         )
     results = fresh([job] * _WORKERS, seconds)

@@ -168,7 +168,7 @@ def audit_sql(
     finally:
         target.close()
     worst = max(audits, key=lambda a: (a.violated, a.epsilon_lower))
-    looked = f"{len(found)} questions about random neighbours were looked at, {len(audits)} of them tested."
+    looked = f"{len(found)} queries about random neighbours were looked at, {len(audits)} of them tested."
     return replace(
         worst,
         name=name or type(engine).__name__,

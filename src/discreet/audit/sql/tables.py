@@ -24,7 +24,7 @@ TABLE = "t"
 """The name of the one random table."""
 
 UNIT = "uid"
-"""The column that says whose row it is."""
+"""Column with the person's id."""
 
 SCHEMA: Mapping[str, str] = MappingProxyType(
     {UNIT: "BIGINT", "x": "BIGINT", "v": "DOUBLE", "region": "VARCHAR", "level": "BIGINT", "flag": "BOOLEAN"}

@@ -130,7 +130,7 @@ class MatrixMechanism(Mechanism):
         questions = wanted if measured.shape == wanted.shape else _flat(wanted)
         if not measured.answers(questions):
             raise InvalidParameter(
-                "the strategy cannot answer the workload: some question is no combination of its rounded rows.",
+                "the strategy cannot answer the workload: some query is no combination of its rounded rows.",
                 hint="give whole numbers, or add rows, for example those of np.eye(cells)",
             )
         l1, l2_squared = measured.sensitivity(kind)
@@ -215,7 +215,7 @@ class MatrixMechanism(Mechanism):
             f"Noise. Each entry of z is {law}, on multiples of 2^-{self._shift}; Ax + z is released.",
             f"Conclusion. {end}.",
             "Answers. W·A⁺(Ax + z): the least-squares estimate, post-processing.",
-            f"Error. {self.root_mean_square:.6g} in the root mean square; each answer within ±{self.error():.6g} "
+            f"Error. {self.root_mean_square:.6g} in the root mean square; each result within ±{self.error():.6g} "
             "with confidence 95%.",
         )
 
@@ -239,14 +239,14 @@ class MatrixMechanism(Mechanism):
     def _squares_of(self, query: int) -> float:
         i = count("query", query, least=0)
         if i >= self.workload.queries:
-            raise InvalidParameter(f"query must be below the {self.workload.queries} questions, not {query}.")
+            raise InvalidParameter(f"query must be below the {self.workload.queries} queries, not {query}.")
         for term in self.strategy.squares(self._questions):
             size = math.prod(len(v) for v in term)
             if i < size:
                 places = np.unravel_index(i, tuple(len(v) for v in term))
                 return math.prod(float(v[k]) for v, k in zip(term, places, strict=True))
             i -= size
-        raise AssertionError("a question beyond the last")
+        raise AssertionError("a query beyond the last")
 
     def __repr__(self) -> str:
         first = f"{self.workload!r}, {self.chosen!r}"

@@ -149,7 +149,7 @@ class SampleAndAggregate(Mechanism):
     def explain(self) -> str:
         e, k, r = decimal(self.epsilon), self.blocks, self.repeats
         how = (
-            f"each answer's median with noise for its smooth sensitivity, ε = {decimal(self.each)}, "
+            f"each result's median with noise for its smooth sensitivity, ε = {decimal(self.each)}, "
             "where one unit changes "
             f"{r} of {k} answers."
             if self.aggregation == "median"

@@ -55,12 +55,12 @@ class AggregateCall:
     def number(self, argument: exp.Expr | None) -> Expr:
         """Return an argument that is a number; true and false are 1 and 0, and text is read as a number."""
         if isinstance(argument, exp.Distinct):
-            raise UnsupportedQuery(f"{self.word} with DISTINCT is not answered here.", hint=HINT)
+            raise UnsupportedQuery(f"{self.word} with DISTINCT is not supported here.", hint=HINT)
         if argument is None or isinstance(argument, exp.Star):
             raise UnsupportedQuery(f"{self.word} needs one number.", hint=f"write {self.word}(x)")
         kind = bind_row(argument, self.scope).type
         if kind is not None and kind.is_moment:
-            raise UnsupportedQuery(f"{self.word} of a date or time is not answered here.", hint=_NO_NUMBER)
+            raise UnsupportedQuery(f"{self.word} of a date or time is not supported here.", hint=_NO_NUMBER)
         if kind not in (Type.BOOL, Type.INT, Type.REAL, Type.TEXT):
             raise UnsupportedQuery(f"{self.word} needs a number.", hint="CAST the argument to DOUBLE")
         value = self.value(argument)

@@ -191,7 +191,7 @@ def _flattest(a: _Number) -> Fraction:
     if least < _FINEST:
         raise InvalidParameter(
             "The bounds of a number whose deviation is divided by are too narrow to be told from one point.",
-            hint="multiply it by a constant in the question: CORR(1e9 * x, y)",
+            hint="multiply it by a constant in the query: CORR(1e9 * x, y)",
         )
     return least
 

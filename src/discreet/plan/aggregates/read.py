@@ -50,9 +50,9 @@ def read_aggregate(node: exp.Expr, scope: Scope) -> Applied:
         node = node.this
     form = BY_NAME.get(node.name.lower()) if isinstance(node, exp.Anonymous) else BY_NODE.get(type(node))
     if form is None:
-        raise UnsupportedQuery(f"{word(node)} is not answered here.", hint=HINT)
+        raise UnsupportedQuery(f"{word(node)} is not supported here.", hint=HINT)
     if any(part and place not in form.places for place, part in node.args.items()):
-        raise UnsupportedQuery(f"This form of {word(node)} is not answered here.", hint=HINT)
+        raise UnsupportedQuery(f"This form of {word(node)} is not supported here.", hint=HINT)
     return form.rule(AggregateCall(_unordered(node), scope, where))
 
 
@@ -92,7 +92,7 @@ def _count_distinct(a: AggregateCall, distinct: exp.Distinct) -> Applied:
         return "count distinct unit", () if a.where is None else (one_where(a.where),)
     if len(args) != 1:
         raise UnsupportedQuery(
-            "COUNT(DISTINCT …) of several columns is not answered here.",
+            "COUNT(DISTINCT …) of several columns is not supported here.",
             hint="count one text of them: COUNT(DISTINCT a || '/' || b)",
         )
     return "count distinct", (a.value(args[0]),)
@@ -151,7 +151,7 @@ def _count_within(a: AggregateCall) -> Applied:
 
 
 def _refuse_form(node: exp.Expr) -> Never:
-    raise UnsupportedQuery(f"This form of {word(node)} is not answered here.", hint=HINT)
+    raise UnsupportedQuery(f"This form of {word(node)} is not supported here.", hint=HINT)
 
 
 BY_NODE: MappingProxyType[type[exp.Expr], AggregateForm] = MappingProxyType(

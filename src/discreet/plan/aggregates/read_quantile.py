@@ -78,7 +78,7 @@ def _ordered(a: AggregateCall) -> Expr:
     argument = a.node.args.get("this")
     if _is_value(argument) and a.value(argument).type is Type.TEXT:
         raise UnsupportedQuery(
-            f"{a.word} of text is not answered here.",
+            f"{a.word} of text is not supported here.",
             hint="CAST it to DOUBLE if it holds numbers; group by it to see which values there are",
         )
     return _measurable(a, argument)

@@ -223,7 +223,7 @@ class PlanStages:
                 f"First stage ({share}): {_OF_VALUES}, from which the bounds are chosen of {listed}. {_OF_OUTSIDE}."
             )
         left = words(self.left.epsilon, self.left.delta)
-        lines.append(f"Second stage ({left}): the question with what was chosen.")
+        lines.append(f"Second stage ({left}): the query with what was chosen.")
         outlook = f" {plan.outlook}" if plan.outlook else ""
         return "\n".join([*lines, f"Together: {plan.price}.{outlook}"])
 
@@ -389,7 +389,7 @@ def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Query) ->
         return last, asked.make(left, narrow, Missing(int(LARGEST), int(LARGEST))), least
     except InvalidParameter:
         raise UnsupportedQuery(
-            "The question cannot be asked with every range that could be chosen for its values.",
+            "The query cannot be asked with every range that could be chosen for its values.",
             hint="declare the bounds of its columns: dp.Range(low, high)",
         ) from None
 

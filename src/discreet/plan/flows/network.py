@@ -177,18 +177,18 @@ def _refuse(measure: Measure, names: tuple[str, str], text: str) -> Never:
     both = f"both {names[0]!r} and {names[1]!r} are protected"
     if measure.is_apart:
         raise UnsupportedQuery(
-            f"COUNT(DISTINCT x) of anything but the two ids is not answered where {both}.",
+            f"COUNT(DISTINCT x) of anything but the two ids is not supported where {both}.",
             hint="ask for the number of people of either population, or of rows",
         )
     if isinstance(measure, CentredTotal):
         found = _MEANS.search(_CONSTANT.sub("''", text))
         asked = "AVG" if found is None else found[1].upper()
         raise UnsupportedQuery(
-            f"{asked} is not answered where {both}: what caps cut off a sum and a count need not be the same rows.",
-            hint="write SUM(x) / COUNT(x), which is two answers; VAR and the like need the same of x * x",
+            f"{asked} is not supported where {both}: what caps cut off a sum and a count need not be the same rows.",
+            hint="write SUM(x) / COUNT(x), which is two results; VAR and the like need the same of x * x",
         )
     raise UnsupportedQuery(
-        f"{measure.word.capitalize()} is not answered where {both}.",
+        f"{measure.word.capitalize()} is not supported where {both}.",
         hint="COUNT(*), COUNT(x), SUM(x) and COUNT(DISTINCT id) of either population are",
     )
 

@@ -172,7 +172,7 @@ def make_flow_plan(
     groups = question.keys.count
     if groups is None:
         raise UnsupportedQuery(
-            "Groups that are not declared are not answered where two populations are protected: which of them to show "
+            "Groups that are not declared are not supported where two populations are protected: which of them to show "
             "would have to be private for both.",
             hint='declare the keys: columns={"region": dp.Values("north", "south")}',
         )
@@ -216,21 +216,21 @@ def _question(sql: str, tables: Sequence[TableSchema]) -> Question:
     try:
         select = parse_select(sql)
     except RecursionError:
-        raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+        raise UnsupportedQuery("The query nests too deeply to be read.", hint="write it flatter") from None
     one = "ask one table, with WHERE and CASE; a table of one population is asked in a session of its own"
     _refuse(select.table is None, "Joins and subqueries", one)
     question = read_question(sql, tables)
     _refuse(question.relation is not None, "Joins and subqueries", one)
     limits = "count rows between limits: COUNT(*) FILTER (WHERE x < 10)"
     _refuse(bool(question.spreads), "Quantiles, MIN, MAX, MODE and histograms", limits)
-    apart = "ask one question for each set of keys"
+    apart = "ask one query for each set of keys"
     _refuse(question.outer.sets is not None, "ROLLUP, CUBE and GROUPING SETS", apart)
     return question
 
 
 def _refuse(asked: bool, what: str, hint: str) -> None:
     if asked:
-        raise UnsupportedQuery(f"{what} are not answered where two populations are protected.", hint=hint)
+        raise UnsupportedQuery(f"{what} are not supported where two populations are protected.", hint=hint)
 
 
 def _on_coarser_grids(question: Question, units: tuple[PrivacyUnit, PrivacyUnit]) -> Question:

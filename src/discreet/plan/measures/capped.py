@@ -19,7 +19,7 @@ class CappedTotal(Measure):
     value: LatticeValue
     low: int
     high: int
-    word: ClassVar[str] = "the sum of the clamped values, within the question's bounds"
+    word: ClassVar[str] = "the sum of the clamped values, within the query's bounds"
     has_bounds: ClassVar[bool] = True
 
     @property
@@ -58,7 +58,7 @@ class CappedCount(Measure):
 
     argument: Expr | None
     high: int
-    word: ClassVar[str] = "the number of rows, within the question's bounds"
+    word: ClassVar[str] = "the number of rows, within the query's bounds"
     has_bounds: ClassVar[bool] = True
 
     @property
@@ -89,6 +89,6 @@ class CappedCount(Measure):
 def refuse_wide() -> Never:
     """Refuses bounds that would let a unit add more than the owner does."""
     raise InvalidParameter(
-        "the question's bounds on what a unit adds to a group reach beyond the owner's.",
-        hint="a question may tighten the owner's policy (max_rows times the declared bounds), and never weaken it",
+        "the query's bounds on what a unit adds to a group reach beyond the owner's.",
+        hint="a query may tighten the owner's policy (max_rows times the declared bounds), and never weaken it",
     )

@@ -91,7 +91,7 @@ class Node(Expr):
 
     def compiled(self) -> Answer:
         """Return the value as a function of a row of the noisy table; an error is None, as in SQL it is NULL."""
-        raise TypeError(f"{type(self).__name__} is not part of the answer")
+        raise TypeError(f"{type(self).__name__} is not part of the result")
 
     def affine(self) -> Affine | None:
         """(constant, index → coefficient) when it is affine in the noisy integers, and all that it is made of is far
@@ -365,7 +365,7 @@ def answer_node(expr: Expr) -> Node:
         case Literal(value, kind):
             return Constant(value, kind)
         case _:
-            raise TypeError(f"{type(expr).__name__} is not part of the answer")
+            raise TypeError(f"{type(expr).__name__} is not part of the result")
 
 
 def measured_in(node: Node) -> list[Measured]:

@@ -137,7 +137,7 @@ def _statement(plan: Query, rates: Rates, capacity: Tally, worst: tuple[int, ...
     if not rates.columns:
         return _everybody(b, worst)
     if bounded_sql(b) != plan.sql:
-        raise InternalError("The contributions are not those of the question's SQL. Nothing was charged.")
+        raise InternalError("The contributions are not those of the query's SQL. Nothing was charged.")
     unit = Fraction(capacity[0], CAPACITY)
     wide = [max(-low, high) for low, high in (m.span(b.max_rows) for m in b.measures)]
     most = [(b.max_groups * m, b.max_groups * m * m) for m in wide]
@@ -160,7 +160,7 @@ def _everybody(b: BoundedQuery, parts: tuple[int, ...]) -> Statement:
 def _check_people(tables: Sequence[TableSchema]) -> None:
     if any(table.unit.is_row for table in tables):
         raise UnsupportedQuery(
-            "Each person has an own budget, and in this table nobody can be told from others: each row is a unit.",
+            "Each person has a budget of their own, and in this table each row is a unit: it has no person's id.",
             hint="connect it with a column that names the unit: dp.PrivacyUnit('person_id', …)",
         )
 

@@ -173,7 +173,7 @@ def ordered_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
     """
     if expr.type is None or not expr.type.is_number:
         kind = "NULL" if expr.type is None else expr.type.word
-        raise UnsupportedQuery(f"Quantiles, MIN and MAX are answered for numbers, not for {kind}.", hint=_AS_NUMBER)
+        raise UnsupportedQuery(f"Quantiles, MIN and MAX are supported for numbers, not for {kind}.", hint=_AS_NUMBER)
     listed = _listed(expr, facts)
     if listed is not None:
         return _of_list(expr, listed, flat=False)
@@ -202,7 +202,7 @@ def counted_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
     value = _lattice(expr, facts)
     if value.high - value.low >= MOST_LEAVES:
         raise UnsupportedQuery(
-            f"MODE is answered for at most {MOST_LEAVES:,} whole numbers; the declared range has more.",
+            f"MODE is supported for at most {MOST_LEAVES:,} whole numbers; the declared range has more.",
             hint="count coarser values: MODE(x // 100)",
         )
     return Spread(value, 1, None, max(value.high - value.low + 1, 1), 1)
@@ -250,7 +250,7 @@ def _listed(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:
         return None
     if len(values) > MOST_LISTED:
         raise UnsupportedQuery(
-            f"MODE is answered for at most {MOST_LISTED} listed values; here are {len(values)}.", hint=_BY_GROUP
+            f"MODE is supported for at most {MOST_LISTED} listed values; here are {len(values)}.", hint=_BY_GROUP
         )
     return tuple(sorted(values))
 

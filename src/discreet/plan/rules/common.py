@@ -211,7 +211,7 @@ def _check_price(events: Composed, guarantee: Approximate) -> None:
     if not found <= float(guarantee.epsilon) * (1 + 1e-6):
         raise InternalError(
             "The price of this batch is less than what its measurements reveal together. Nothing was charged.",
-            hint="please report the questions",
+            hint="please report the queries",
         )
 
 

@@ -74,7 +74,7 @@ class Prepared:
     def _agreed(self, name: str, given: Real, said: Fraction | None) -> Real:
         if said is not None and exact(name, given) != said:
             raise InvalidParameter(
-                f"the question's OPTIONS say {name} = {decimal(said)}, and the call says {given}.", hint="say it once"
+                f"the query's OPTIONS say {name} = {decimal(said)}, and the call says {given}.", hint="say it once"
             )
         return given
 
@@ -109,7 +109,7 @@ def prepare(sql: str, dialect: object, tables: Sequence[TableSchema]) -> Prepare
 def refuse_clause() -> Never:
     """Refuses the clause in one question of several that share a price."""
     raise UnsupportedQuery(
-        f"WITH {CLAUSE} stands in a question of its own: a batch has one price and one policy.",
+        f"WITH {CLAUSE} stands in a query of its own: a batch has one price and one policy.",
         hint="leave it out, and give epsilon to batch()",
     )
 
@@ -189,7 +189,7 @@ def _bounds(tokens: Sequence[Token], edits: list[tuple[int, int, str]]) -> None:
             _refuse_bounds("is the last argument of an aggregate, and has two numbers")
         name = words[opening - 1] if opening else ""
         if name not in WITHIN or words[opening + 1] == "DISTINCT":
-            _refuse_bounds("is answered for SUM(x), COUNT(x) and COUNT(*)")
+            _refuse_bounds("is supported for SUM(x), COUNT(x) and COUNT(*)")
         numbers = _split(tokens[i + 3 : closing])
         if len(numbers) != 2 or not all(numbers):
             _refuse_bounds("is the last argument of an aggregate, and has two numbers")
@@ -249,7 +249,7 @@ def _tightened(table: TableSchema, options: dict[str, str]) -> TableSchema:
     if not asked.isdecimal() or not 0 < int(asked) <= unit.max_groups:
         raise InvalidParameter(
             f"max_groups_contributed must be a whole number from 1 to the owner's {unit.max_groups}, not {asked:.20}.",
-            hint="a question may tighten the owner's policy, and never weaken it",
+            hint="a query may tighten the owner's policy, and never weaken it",
         )
     if unit.is_row or int(asked) == unit.max_groups:
         return table
@@ -297,7 +297,7 @@ def as_duckdb(sql: Any, dialect: object, tables: Sequence[TableSchema]) -> Any:
     except UnsupportedQuery:
         raise
     except RecursionError:
-        raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+        raise UnsupportedQuery("The query nests too deeply to be read.", hint="write it flatter") from None
     except Exception:  # on some broken texts the parser itself breaks; nothing has been read yet
         raise UnsupportedQuery(
             f"The SQL cannot be read as {NAMES[dialect]}.", hint="check quotes, commas and brackets"
@@ -309,7 +309,7 @@ def as_duckdb(sql: Any, dialect: object, tables: Sequence[TableSchema]) -> Any:
         tree = Reader(dialect, tables, trees[0]).read(trees[0])
         return _written(tree, dialect)
     except RecursionError:
-        raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+        raise UnsupportedQuery("The query nests too deeply to be read.", hint="write it flatter") from None
     except (AttributeError, KeyError, TypeError, ValueError):  # a node of a shape that no rule foresaw
         _refuse_doubt(dialect)
 
@@ -397,7 +397,7 @@ class Reader:
         if len(alike) > 1 and not (column.this.args.get("quoted") and column.name in alike):
             raise UnsupportedQuery(
                 f"{column.name!r:.60} fits {len(alike)} columns, upper and lower case aside.",
-                hint="write the one that is meant in double quotes, and ask in DuckDB's spelling",
+                hint="write the one that is meant in double quotes, and ask in DuckDB's dialect",
             )
 
 
@@ -426,8 +426,8 @@ def _written(tree: exp.Expr, dialect: str) -> str:
 
 def _refuse_doubt(dialect: str) -> Never:
     raise UnsupportedQuery(
-        f"This question cannot be carried over from {NAMES[dialect]}'s spelling without a doubt.",
-        hint="ask in DuckDB's spelling (leave dialect out)",
+        f"This query cannot be carried over from {NAMES[dialect]}'s spelling without a doubt.",
+        hint="ask in DuckDB's dialect (leave dialect out)",
     )
 
 

@@ -152,7 +152,7 @@ def _divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _whole_divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if {reader.kinds.of(node.this), reader.kinds.of(node.expression)} != {Type.INT}:
-        reader.refuse(node, "is answered for whole numbers", "CAST(FLOOR(a / b) AS …) says how others are rounded")
+        reader.refuse(node, "is supported for whole numbers", "CAST(FLOOR(a / b) AS …) says how others are rounded")
     return exp.IntDiv(this=reader.read(node.this), expression=reader.read(node.expression))
 
 
@@ -226,7 +226,7 @@ def _like(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _trim(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if _parts(node) != {"this"} or reader.dialect == "bigquery":
-        reader.refuse(node, "does not cut off spaces alone", "ask in DuckDB's spelling: TRIM there cuts off spaces")
+        reader.refuse(node, "does not cut off spaces alone", "ask in DuckDB's dialect: TRIM there cuts off spaces")
     return exp.Trim(this=reader.read(node.this))
 
 
@@ -392,7 +392,7 @@ def cast(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     made = _TARGETS.get((reader.dialect, word)) or _TARGETS.get(("", word))
     if made is None:
         reader.refuse(
-            node, "has a type that is not answered", "cast to a 64-bit number, text, DATE or a time without zone"
+            node, "has a type that is not supported", "cast to a 64-bit number, text, DATE or a time without zone"
         )
     kind = reader.kinds.of(node.this)
     if made == "BIGINT" and not reader.kinds.is_whole(node.this):

@@ -28,7 +28,7 @@ def _check(pattern: str | None, flags: str | None = "", *, allowed: str = "cis")
         raise UnsupportedQuery("A regular expression cannot be NULL.", hint="write the pattern")
     if set(flags) - set(allowed) or {"c", "i"} <= set(flags):
         raise UnsupportedQuery(
-            f"The options {flags!r:.20} of a regular expression are not answered here.",
+            f"The options {flags!r:.20} of a regular expression are not supported here.",
             hint=f"options are {', '.join(repr(c) for c in allowed)}",
         )
     return _compiled(pattern, flags)

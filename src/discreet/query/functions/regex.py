@@ -480,6 +480,6 @@ def _size(node: Node) -> int:
 
 def _refuse(why: str) -> Never:
     raise UnsupportedQuery(
-        f"This regular expression is not answered: {why}.",
+        f"This regular expression is not supported: {why}.",
         hint="characters, [sets], \\d \\w \\s \\b, ( | ), * + ? {2,3}, ^ and $ are read; LIKE does much too",
     )

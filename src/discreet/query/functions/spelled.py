@@ -56,7 +56,7 @@ def _check(form: str | None) -> None:
         )
     if "%" in rest or unknown:
         raise UnsupportedQuery(
-            f"The format of STRFTIME holds a part that is not answered: %{unknown[0] if unknown else ''}.",
+            f"The format of STRFTIME holds a part that is not supported: %{unknown[0] if unknown else ''}.",
             hint=f"parts are {' '.join('%' + c for c in _SPELLED)}",
         )
 

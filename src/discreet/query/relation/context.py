@@ -108,6 +108,6 @@ class Context:
         self.reads.append(what)
         if len(self.reads) > MOST_READS:
             raise UnsupportedQuery(
-                f"The question reads more than {MOST_READS} tables.",
+                f"The query reads more than {MOST_READS} tables.",
                 hint="a WITH is read again wherever it is named; ask for less at once",
             )

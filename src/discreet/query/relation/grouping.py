@@ -169,15 +169,15 @@ def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
     if name is None:
         word = node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
         why = " here: it depends on the order of rows" if isinstance(node, _ORDERED) else ""
-        raise UnsupportedQuery(f"{word.upper()} is not answered inside a subquery{why}.", hint=_INSIDE)
+        raise UnsupportedQuery(f"{word.upper()} is not supported inside a subquery{why}.", hint=_INSIDE)
     if any(part and place not in ("this", "big_int") for place, part in node.args.items()):
-        raise UnsupportedQuery(f"This form of {name.upper()} is not answered inside a subquery.", hint=_INSIDE)
+        raise UnsupportedQuery(f"This form of {name.upper()} is not supported inside a subquery.", hint=_INSIDE)
     if isinstance(argument, exp.Order):
         raise UnsupportedQuery(f"{name.upper()} does not depend on an order.", hint="leave ORDER BY out of it")
     if isinstance(argument, exp.Distinct):
         if len(argument.expressions) != 1 or name not in ("count", "min", "max"):
             raise UnsupportedQuery(
-                f"{name.upper()}(DISTINCT …) is not answered inside a subquery.",
+                f"{name.upper()}(DISTINCT …) is not supported inside a subquery.",
                 hint="count different values of one column",
             )
         argument, name = argument.expressions[0], "count distinct" if name == "count" else name
@@ -227,8 +227,8 @@ def _refuse_over_people(rows: Rows) -> None:
     holders = [i.name for e in rows.entries for i in e.items if i.holds_unit]
     by = f"GROUP BY {holders[0]} too" if holders else "group by the unit's column too"
     raise UnsupportedQuery(
-        "A subquery that aggregates over people is an answer of its own.",
-        hint=f"{by}, so that each row belongs to one person; or ask it as a question and write the answer here",
+        "A subquery that aggregates over people is a result of its own.",
+        hint=f"{by}, so that each row belongs to one person; or ask it as a query and write the result here",
     )
 
 

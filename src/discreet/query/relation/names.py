@@ -184,7 +184,7 @@ class Names:
         aliases = [e.alias for e in entries if e.alias]
         if node.args.get("db") or (node.table and node.table.lower() not in [a.lower() for a in aliases]):
             raise UnknownColumn(
-                f"There is no table {node.table!r} in this question.", hint=f"the tables here: {', '.join(aliases)}"
+                f"There is no table {node.table!r} in this query.", hint=f"the tables here: {', '.join(aliases)}"
             )
         names = list(dict.fromkeys(i.name for i in (*self.merged, *(i for e in entries for i in e.items))))
         where = f"in {node.table}" if node.table else f"in {', '.join(aliases)}" if aliases else "here"

@@ -238,7 +238,7 @@ def subqueries(e: exp.Expr) -> list[exp.Expr]:
             return [e]
         case exp.Any() | exp.All() | exp.Array() if e.find(exp.Select) is not None:
             raise UnsupportedQuery(
-                f"{e.key.upper()} (SELECT …) is not answered here.",
+                f"{e.key.upper()} (SELECT …) is not supported here.",
                 hint="compare with (SELECT MIN(x) …) or (SELECT MAX(x) …); = ANY is IN",
             )
         case exp.Query():
@@ -325,7 +325,7 @@ def _scalar(
         )
     if around.owned and found.owned and not _tied(around, found, conditions):
         raise UnsupportedQuery(
-            "A subquery that aggregates over people is an answer of its own.",
+            "A subquery that aggregates over people is a result of its own.",
             hint=f"ask it first, and write the number here; or {_equal_units(around, found)}",
         )
     _check(around, inner)
@@ -351,7 +351,7 @@ def _checked(query: exp.Expr) -> exp.Select:
     if more or len(query.expressions) != 1 or query.expressions[0].is_star:
         what = f"with {more[0].strip('_').upper()}" if more else "of several columns"
         raise UnsupportedQuery(
-            f"A subquery {what} is not answered in place of a value.",
+            f"A subquery {what} is not supported in place of a value.",
             hint="write (SELECT MAX(x) FROM … WHERE …), which is one value; or join a subquery that QUALIFY "
             "row_number() OVER (PARTITION BY the unit ORDER BY …) = 1 leaves one row of",
         )
@@ -442,6 +442,6 @@ def _some(count: MeasuredColumn) -> Expr:
 
 def _refuse_form() -> Never:
     raise UnsupportedQuery(
-        "A subquery in this place is not answered here.",
+        "A subquery in this place is not supported here.",
         hint="write [NOT] EXISTS (SELECT …), x [NOT] IN (SELECT …) or (SELECT aggregate FROM …)",
     )

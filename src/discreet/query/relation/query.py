@@ -60,7 +60,7 @@ def with_named(query: exp.Expr, context: Context) -> Context:
         alias = cte.args["alias"]
         columns = tuple(c.name for c in alias.args.get("columns") or [])
         if any(part and name not in ("this", "alias", "materialized") for name, part in cte.args.items()):
-            raise UnsupportedQuery("This form of WITH is not answered here.", hint="write WITH name AS (SELECT …)")
+            raise UnsupportedQuery("This form of WITH is not supported here.", hint="write WITH name AS (SELECT …)")
         used = [t.name.lower() for t in query.find_all(exp.Table)]
         if alias.name.lower() not in used:
             raise UnsupportedQuery(f"The subquery {alias.name!r} of WITH is not used.", hint="leave it out")
@@ -125,7 +125,7 @@ def _outputs(e: exp.Expr, rows: Rows) -> list[Output]:
         return [(e.alias, e.this) if isinstance(e, exp.Alias) else (None, e)]
     star = e.this if isinstance(e, exp.Column) else e
     if not isinstance(star, exp.Star) or any(part for part in star.args.values()):
-        raise UnsupportedQuery("* with EXCLUDE, REPLACE or RENAME is not answered here.", hint="name the columns")
+        raise UnsupportedQuery("* with EXCLUDE, REPLACE or RENAME is not supported here.", hint="name the columns")
     items = rows.shown()
     if isinstance(e, exp.Column):
         items = tuple(i for entry in rows.entries if entry.alias.lower() == e.table.lower() for i in entry.items)
@@ -156,7 +156,7 @@ def put_together(query: exp.SetOperation, context: Context) -> Rows:
     for name, part in query.args.items():
         if part and name not in ("this", "expression", "distinct", "with_"):
             raise UnsupportedQuery(
-                f"{word} with {name.strip('_').upper()} is not answered here.",
+                f"{word} with {name.strip('_').upper()} is not supported here.",
                 hint=f"write {word} or {word} ALL, nothing else",
             )
     left, right = context.query(query.this, context), context.query(query.expression, context)

@@ -132,13 +132,13 @@ class Draft:
         def spelled(text: str) -> str:
             return re.sub(r"#\d+", lambda found: shown.get(found[0], found[0]), text)
 
-        hint = f"{spelled(error.hint or '')}; or clamp in the question: least(high, greatest(low, x))"
+        hint = f"{spelled(error.hint or '')}; or clamp in the query: least(high, greatest(low, x))"
         named = re.search(r"columns=\{'([^']*)':", hint)
         if SUBQUERY in hint:  # of which nothing can be declared
-            hint = f"clamp it in the question: least(high, greatest(low, {SUBQUERY}))"
+            hint = f"clamp it in the query: least(high, greatest(low, {SUBQUERY}))"
         elif named and not self._may_be_declared(named[1]):
             hint = (
-                f"clamp it in the question: least(high, greatest(low, {named[1]})); "
+                f"clamp it in the query: least(high, greatest(low, {named[1]})); "
                 "or bounds='values', which chooses them privately"
             )
         facts = [MissingFact(f.kind, spelled(f.what), spelled(f.say), column=spelled(f.column)) for f in error.missing]
@@ -165,7 +165,7 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
     rows, left = read_where(select.tree, context)
     if not rows.owned:
         raise UnsupportedQuery(
-            "The question reads public tables only, which need no privacy.",
+            "The query reads public tables only, which need no privacy.",
             hint="ask the database itself, or join them to a private table",
         )
     rows, select = _lifted(rows, replace(select, where=_all_of(left)), context)
@@ -186,7 +186,7 @@ def _check_places(select: Select) -> None:
             return
         if isinstance(e, exp.Query | exp.Exists) or (isinstance(e, exp.In) and e.args.get("query")):
             raise UnsupportedQuery(
-                "A subquery beside aggregates, in HAVING or in ORDER BY is not answered: these read the noisy answer.",
+                "A subquery beside aggregates, in HAVING or in ORDER BY is not supported: these read the noisy result.",
                 hint="put it inside an aggregate or into GROUP BY; ask for a public value itself, and write it here",
             )
         for child in e.iter_expressions():

@@ -136,7 +136,7 @@ class _Pool:
 
 def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
     if not isinstance(j, exp.Join) or isinstance(j.this, exp.Lateral):
-        raise UnsupportedQuery("LATERAL is not answered here.", hint="join the tables, with the condition in ON")
+        raise UnsupportedQuery("LATERAL is not supported here.", hint="join the tables, with the condition in ON")
     for name, part in j.args.items():
         if part and name not in ("this", "side", "kind", "method", "on", "using"):
             _refuse_join(name.strip("_").upper())
@@ -179,7 +179,7 @@ def _source(node: exp.Expr, context: Context) -> Rows:
     renamed = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
     if isinstance(node, exp.Subquery):
         if isinstance(node.this, exp.Table):
-            raise UnsupportedQuery("A join in brackets is not answered here.", hint="leave the brackets out")
+            raise UnsupportedQuery("A join in brackets is not supported here.", hint="leave the brackets out")
         return context.query(node.this, context).called(node.alias, renamed)
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise UnsupportedQuery(
@@ -242,7 +242,7 @@ def _refuse_twins(parts: Sequence[Rows]) -> None:
 
 
 def _refuse_join(word: str) -> Never:
-    raise UnsupportedQuery(f"{word} JOIN is not answered here.", hint="use JOIN … ON with the condition")
+    raise UnsupportedQuery(f"{word} JOIN is not supported here.", hint="use JOIN … ON with the condition")
 
 
 def _refuse_beside(node: exp.Expr, name: str) -> Never:

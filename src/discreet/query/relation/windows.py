@@ -130,11 +130,11 @@ def _as_read(name: str, column: Column) -> Expr:
 def _read(node: exp.Window, stage: Stage) -> _Window:
     if node.args.get("alias") or node.args.get("first"):
         raise UnsupportedQuery(
-            "Named windows are not answered here.", hint="write the window out: OVER (PARTITION BY …)"
+            "Named windows are not supported here.", hint="write the window out: OVER (PARTITION BY …)"
         )
     for name, part in node.args.items():
         if part and name not in ("this", "partition_by", "order", "over", "spec"):
-            raise UnsupportedQuery("This form of a window is not answered here.", hint="write OVER (PARTITION BY …)")
+            raise UnsupportedQuery("This form of a window is not supported here.", hint="write OVER (PARTITION BY …)")
     partition = [stage.bind(e) for e in node.args.get("partition_by") or []]
     items = [stage.item(e) for e in partition]
     if is_owned(stage.node) and not any(i is not None and i.holds_unit for i in items):
@@ -201,7 +201,7 @@ def _summed(name: str, argument: exp.Expr | None, stage: Stage) -> tuple[str, li
     if name == "count" and (argument is None or isinstance(argument, exp.Star | exp.Literal)):
         return name, [], Type.INT
     if argument is None or isinstance(argument, exp.Star | exp.Distinct | exp.Order):
-        raise UnsupportedQuery(f"This form of {name.upper()} is not answered as a window.", hint=_KNOWN)
+        raise UnsupportedQuery(f"This form of {name.upper()} is not supported as a window.", hint=_KNOWN)
     value = stage.bind(argument)
     if name == "count":
         return name, [value], Type.INT
@@ -232,7 +232,7 @@ _DIGITS = 9
 def _refuse(node: exp.Expr) -> Never:
     word = node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
     name = word.sql_name() if isinstance(word, exp.Func) and not isinstance(word, exp.Anonymous) else word.name
-    raise UnsupportedQuery(f"{name.upper()} is not answered as a window in this form.", hint=_KNOWN)
+    raise UnsupportedQuery(f"{name.upper()} is not supported as a window in this form.", hint=_KNOWN)
 
 
 _FRAMED = ("count", "sum", "min", "max", "first_value", "last_value")
@@ -266,7 +266,7 @@ def _read_frame(spec: exp.Expr) -> Frame | None:
     end = 0 if spec.args.get("end") is None else _end(spec.args["end"], spec.args.get("end_side"), before=False)
     if spec.args.get("exclude"):
         raise UnsupportedQuery(
-            "EXCLUDE in a window is not answered here.", hint="take the row's own part off again: SUM(x) OVER (…) - x"
+            "EXCLUDE in a window is not supported here.", hint="take the row's own part off again: SUM(x) OVER (…) - x"
         )
     if start is None and end is None:
         return None, None
@@ -274,7 +274,7 @@ def _read_frame(spec: exp.Expr) -> Frame | None:
         if spec.args.get("kind") == "RANGE" and (start, end) == (None, 0):
             return None
         raise UnsupportedQuery(
-            "Frames of windows are answered as ROWS only, not as RANGE and GROUPS.",
+            "Frames of windows are supported as ROWS only, not as RANGE and GROUPS.",
             hint="ROWS BETWEEN 6 PRECEDING AND CURRENT ROW; or join the table with itself on the range",
         )
     if start is not None and end is not None and start > end:

@@ -43,7 +43,7 @@ def part_of(name: str, argument: exp.Expr) -> Applied:
     part = _PART_NAMES.get(name.lower(), name.lower())
     if part not in PARTS:
         raise UnsupportedQuery(
-            f"The part {name!r} of a time is not answered here.", hint=f"parts are {', '.join(sorted(PARTS))}"
+            f"The part {name!r} of a time is not supported here.", hint=f"parts are {', '.join(sorted(PARTS))}"
         )
     return part, [argument]
 

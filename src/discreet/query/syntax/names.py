@@ -62,16 +62,16 @@ _ALIASES = {
 _PARTS = {"isoyear", "yearweek", "weekday", "decade", "century", "millisecond", "microsecond"}
 _CLOCKS = ("now", "get_current_timestamp", "get_current_time", "transaction_timestamp", "current_localtimestamp")
 _REFUSED = {
-    "age": ("age() is not answered here.", "count whole years: date_sub('year', born, DATE '2024-12-31')"),
-    "to_timestamp": ("to_timestamp() is not answered here.", "write TIMESTAMP '1970-01-01' + INTERVAL (n) SECOND"),
-    "to_date": ("to_date() is not answered here.", "write CAST(x AS DATE)"),
-    "strptime": ("strptime() is not answered here.", "CAST text such as '2024-12-31' to DATE or TIMESTAMP"),
-    "printf": ("printf() is not answered here.", "use ||, lpad and round"),
+    "age": ("age() is not supported here.", "count whole years: date_sub('year', born, DATE '2024-12-31')"),
+    "to_timestamp": ("to_timestamp() is not supported here.", "write TIMESTAMP '1970-01-01' + INTERVAL (n) SECOND"),
+    "to_date": ("to_date() is not supported here.", "write CAST(x AS DATE)"),
+    "strptime": ("strptime() is not supported here.", "CAST text such as '2024-12-31' to DATE or TIMESTAMP"),
+    "printf": ("printf() is not supported here.", "use ||, lpad and round"),
     **{
         name: (f"{name}() makes an interval, which stands only beside + and -.", "write d + INTERVAL (n) MONTH")
         for name in ("to_years", "to_months", "to_weeks", "to_hours", "to_minutes", "to_seconds")
     },
-    "bit_count": ("Operations on bits are not answered here.", "use %, // and comparisons of numbers"),
+    "bit_count": ("Operations on bits are not supported here.", "use %, // and comparisons of numbers"),
 }  # fmt: skip
 _KNOWN_NAMES = (
     "abs", "acos", "ascii", "asin", "atan", "atan2", "avg", "cast", "cbrt", "ceil", "coalesce", "concat",

@@ -64,7 +64,7 @@ def _escape(node: exp.Expr) -> Applied:
     nothing_but(node, {"this", "expression"})
     like = node.this
     if type(like) is not exp.Like:
-        raise UnsupportedQuery("ESCAPE is answered for LIKE alone.", hint="write lower(x) LIKE 'pattern' ESCAPE '!'")
+        raise UnsupportedQuery("ESCAPE is supported for LIKE alone.", hint="write lower(x) LIKE 'pattern' ESCAPE '!'")
     nothing_but(like, {"this", "expression", "negate"})
     if like.args.get("negate"):
         inner = exp.Like(this=like.this, expression=like.expression)
@@ -113,12 +113,12 @@ def _cast(node: exp.Expr) -> Applied:
     kind = _TYPE_OF.get(word)
     if kind is None or {k for k, v in node.args.items() if v} - {"this", "to", "safe"}:
         raise UnsupportedQuery(
-            f"CAST to {word} is not answered here.", hint="cast to BIGINT, DOUBLE, VARCHAR, DATE or TIMESTAMP"
+            f"CAST to {word} is not supported here.", hint="cast to BIGINT, DOUBLE, VARCHAR, DATE or TIMESTAMP"
         )
     if word == "DECIMAL":
         digits = str(target.expressions[1]) if len(target.expressions) > 1 else "n"
         raise UnsupportedQuery(
-            f"CAST to {' '.join(target.sql(dialect='duckdb').split())} is not answered here: numbers are doubles.",
+            f"CAST to {' '.join(target.sql(dialect='duckdb').split())} is not supported here: numbers are doubles.",
             hint=f"CAST(x AS DOUBLE), or round(x, {digits}) for as many decimals",
         )
     number = node.this.unnest()

@@ -40,7 +40,7 @@ STEPS = {
     "account": "the ledger opened the account of each population, under the relation of the claim",
     "tables": "the ledger fixed whose the rows of each table are, as the claim has it, before the charge",
     "charge": "the ledger charged each population for this claim, together, before the data was read",
-    "release": "the ledger keeps the noisy numbers under that charge, and the answer is the one that was made of them",
+    "release": "the ledger keeps the noisy numbers under that charge, and the result is the one that was made of them",
     "registry": "what the certificate says in other words follows from the claim",
     "ledger": "the ledger that was given is whole, and has these entries and this head",
 }

@@ -31,7 +31,7 @@ class CertifiedQuery:
     name: str | None
 
 
-_QUESTION = fields(CertifiedQuery, "the question", sql=text, identity=digest, name=optional(text))
+_QUESTION = fields(CertifiedQuery, "the query", sql=text, identity=digest, name=optional(text))
 
 
 @dataclass(frozen=True, slots=True)

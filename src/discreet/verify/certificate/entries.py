@@ -89,13 +89,13 @@ def charged_for(
     content = entry.content
     assert isinstance(content, Charged)
     must(entry.seq > evidence.account.seq, "the charge is older than its account")
-    must(content.question == question.identity, "the charge is for another question")
+    must(content.question == question.identity, "the charge is for another query")
     must(content.charge.events == cost.events, "other events were charged")
     guarantee = content.charge.guarantee
     must((guarantee.epsilon, guarantee.delta) == (cost.epsilon, cost.delta), "another price was charged")
     note = content.note
     asked = note.get("sql") if question.name is None else _of_batch(note, question.name)
-    must(asked == question.sql, "the charge is for another text of the question")
+    must(asked == question.sql, "the charge is for another text of the query")
     for name, wanted in says.items():
         must(note.get(name) == wanted, f"the charge {_SAYS[name]}")
     paid = None if together is None else list(together)
@@ -117,7 +117,7 @@ def released_under(
     entry = _entry(evidence.release, Released, population)
     content = entry.content
     assert isinstance(content, Released)
-    must(content.question == question.identity, "the release is of another question")
+    must(content.question == question.identity, "the release is of another query")
     must(content.charge == evidence.charge.seq, "another charge paid for the release")
     must(entry.seq > evidence.charge.seq, "the release is older than its charge")
     check_chain([evidence.charge, evidence.release])
@@ -125,7 +125,7 @@ def released_under(
     must(found["claim"] == sealed, "the release commits to another claim")
     if answer is not None:
         wanted = found["answers"].get(question.name or "")
-        must(wanted == seal.digest(answer), "the answer is not the one that was stored")
+        must(wanted == seal.digest(answer), "the result is not the one that was stored")
     seq, own = evidence.head
     must(seq >= entry.seq, "the head is older than the release")
     must(seq != entry.seq or own == evidence.release.hash, "the head is another entry's")

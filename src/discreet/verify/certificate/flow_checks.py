@@ -93,5 +93,5 @@ class FlowChecks(ClaimChecks):
             ],
             "bounded_by": "the caps of maximum flows over what the SQL gives; nothing is assumed of the data",
         }
-        also = "what the answer says of somebody who is a unit of both populations, for whom the two losses add up"
+        also = "what the result says of somebody who is a unit of both populations, for whom the two losses add up"
         return RegistryFacts(unit, bool(claim.lists), [column.noise for column in claim.measured], [also])
