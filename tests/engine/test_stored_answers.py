@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.engine import asked as questions
+from discreet.engine import sql_recipe
 from discreet.engine.session import Session
 from discreet.errors import LedgerError
 from discreet.post import noisy_table
@@ -28,7 +28,7 @@ def test_an_answer_that_another_version_stored_is_refused(asked: str, monkeypatc
     unit, facts = dp.PrivacyUnit("uid", max_groups=1, max_rows=2), {"x": dp.Range(0, 4)}
     with dp.connect(frame, unit=unit, columns=facts, budget=dp.Budget(9), ledger=":memory:") as session:
         with monkeypatch.context() as other:
-            other.setattr(noisy_table if asked == "a table" else questions, "FORMAT", 2)
+            other.setattr(noisy_table if asked == "a table" else sql_recipe, "FORMAT", 2)
             ASKED[asked](session)
         spent = session.spent.epsilon(delta=0)
         with pytest.raises(LedgerError, match="Another version of discreet stored this result") as refused:
