@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from discreet.catalog.shape import TableShape
 from discreet.catalog.types import Type
@@ -77,18 +77,29 @@ class Range:
 class Values:
     """The public list of values of a column: the keys by which it can be grouped without spending any budget on them.
 
-    None stands for NULL. Rows with other values are in no group.
+    None stands for NULL. Rows with other values are in no group. A dict gives each value, such as a code, a label:
+    queries compare the values, and results show the labels.
 
-    >>> Values("north", "south")
-    Values('north', 'south')
+    >>> Values("north", "south"), Values({1: "Male", 2: "Female"})
+    (Values('north', 'south'), Values({1: 'Male', 2: 'Female'}))
     """
 
     values: tuple[Scalar, ...]
     type: Type
+    labels: tuple[tuple[Scalar, str], ...]
 
-    def __init__(self, *values: Scalar) -> None:
-        if len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset):
+    def __init__(self, *values: Scalar | Mapping[Any, str]) -> None:
+        first, given = values[0] if len(values) == 1 else None, values
+        if isinstance(first, list | tuple | set | frozenset):
             raise InvalidParameter("Values takes its values one by one.", hint="write Values(*my_list)")
+        object.__setattr__(self, "labels", _labels_of(first) if isinstance(first, Mapping) else ())
+        if isinstance(first, Mapping):
+            given = tuple(first)
+        object.__setattr__(self, "values", self._read(given))
+        types = {_type_of(v) for v in self.values if v is not None}
+        object.__setattr__(self, "type", types.pop() if types else Type.TEXT)
+
+    def _read(self, values: tuple[Any, ...]) -> tuple[Scalar, ...]:
         if not values:
             raise InvalidParameter("Values needs at least one value.")
         types = {_type_of(v) for v in values if v is not None}
@@ -99,14 +110,34 @@ class Values:
             raise InvalidParameter("Values must all be of one kind (text, numbers, dates, ...), or None.")
         if len(set(values)) != len(values):
             raise InvalidParameter("Values must differ from each other.")
-        object.__setattr__(self, "values", tuple(values))
-        object.__setattr__(self, "type", types.pop() if types else Type.TEXT)
+        return tuple(values)
+
+    def listed(self, *values: Scalar) -> Values:
+        """Return another list of values, in which these keep their labels."""
+        found, labels = Values(*values), dict(self.labels)
+        object.__setattr__(found, "labels", tuple((v, labels[v]) for v in found.values if v in labels))
+        return found
 
     def __repr__(self) -> str:
+        if self.labels:
+            return f"Values({dict(self.labels)!r})"
         return f"Values({', '.join(repr(v) for v in self.values)})"
 
 
 Fact: TypeAlias = Range | Values
+
+
+def _labels_of(labels: Mapping[Any, object]) -> tuple[tuple[Scalar, str], ...]:
+    """Return the labels of values, no two of which are the same.
+
+    Raises:
+        InvalidParameter: one is no text, or stands for two values.
+    """
+    if not all(isinstance(label, str) and label for label in labels.values()):
+        raise InvalidParameter("Values takes a text as each label.", hint="dp.Values({1: 'Male', 2: 'Female'})")
+    if len(set(labels.values())) < len(labels):
+        raise InvalidParameter("Values gives two values one label.", hint="in SQL, CASE puts values together")
+    return tuple((value, str(label)) for value, label in labels.items())
 
 
 @dataclass(frozen=True, slots=True)

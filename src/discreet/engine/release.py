@@ -108,7 +108,17 @@ class Release:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows: noisy values, group keys and what the question makes of them."""
+        """The rows: noisy values, group keys (by the labels of their values, where the owner gave some), and what the
+        query makes of them.
+        """
+        labels = [self.query.labels(name) for name in self.columns]
+        if not any(labels):
+            return self.codes
+        return [tuple(l.get(v, v) if l else v for l, v in zip(labels, row, strict=True)) for row in self.codes]
+
+    @property
+    def codes(self) -> list[tuple[Any, ...]]:
+        """The rows with values in place of labels, as a certificate has them."""
         return [values for _, values in self._rows]
 
     @property
@@ -207,7 +217,7 @@ class Release:
                 hint="ask with session.sql(…) or session.batch(…)",
             )
         shown = self if self._original is None else self._original
-        return self.paid.certificate(self.name, shown.columns, shown.rows)
+        return self.paid.certificate(self.name, shown.columns, shown.codes)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -249,18 +259,22 @@ class Release:
             hint=f"release[0] is a row, release[{self.columns[0]!r}] a column",
         )
 
-    def to_dict(self, *, intervals: bool = True, confidence: Real = Fraction(19, 20)) -> dict[str, list[Any]]:
+    def to_dict(
+        self, *, intervals: bool = True, labels: bool = True, confidence: Real = Fraction(19, 20)
+    ) -> dict[str, list[Any]]:
         """Return the columns as lists, by their names; `n_low` and `n_high`, the ends of the intervals, follow each
         noisy column `n`, unless the query has them itself.
 
         Args:
             intervals: whether the ends are there. The planner refuses other columns of these names.
+            labels: whether keys have the labels that the owner gave their values, rather than the values.
             confidence: of the intervals.
         """
         found: dict[str, list[Any]] = {}
         there = {name.lower() for name in self.columns}
-        for name in self.columns:
-            found[name] = self[name]
+        rows = self.rows if labels else self.codes
+        for i, name in enumerate(self.columns):
+            found[name] = [row[i] for row in rows]
             if intervals and self.query.has_interval(name):
                 ends = self.interval(name, confidence)
                 names = (f"{name}_low", f"{name}_high")
@@ -271,29 +285,29 @@ class Release:
                 }
         return found
 
-    def to_json(self, *, intervals: bool = True) -> str:
+    def to_json(self, *, intervals: bool = True, labels: bool = True) -> str:
         """Return the rows as a JSON list of objects, with the columns of `to_dict`."""
-        return frames.to_json(self.to_dict(intervals=intervals))
+        return frames.to_json(self.to_dict(intervals=intervals, labels=labels))
 
-    def to_arrow(self, *, intervals: bool = True) -> Any:
+    def to_arrow(self, *, intervals: bool = True, labels: bool = True) -> Any:
         """Return the columns of `to_dict` as a pyarrow table, in which lists and maps have Arrow's types of these
         names.
         """
-        return frames.to_arrow(self.to_dict(intervals=intervals))
+        return frames.to_arrow(self.to_dict(intervals=intervals, labels=labels))
 
-    def to_polars(self, *, intervals: bool = True) -> Any:
+    def to_polars(self, *, intervals: bool = True, labels: bool = True) -> Any:
         """Return the columns of `to_dict` as a polars frame; a map is a list of structs of `key` and `value`, as DuckDB
         gives it.
         """
-        return frames.to_polars(self.to_dict(intervals=intervals))
+        return frames.to_polars(self.to_dict(intervals=intervals, labels=labels))
 
-    def to_pandas(self, *, intervals: bool = True) -> Any:
+    def to_pandas(self, *, intervals: bool = True, labels: bool = True) -> Any:
         """Return the columns of `to_dict` as a pandas frame; lists and maps are Python's lists and dicts.
 
         Its `attrs` hold the notes, when it was `drawn` and, as `uncertain`, for each column in which a margin of error
         is at least as large as the value, in which rows.
         """
-        frame = frames.to_pandas(self.to_dict(intervals=intervals))
+        frame = frames.to_pandas(self.to_dict(intervals=intervals, labels=labels))
         uncertain = {n: flags for n in self.columns if any(flags := self.uncertain(n))}
         drawn = None if self.drawn is None else str(self.drawn)
         frame.attrs |= {"notes": list(self.notes), "drawn": drawn, "uncertain": uncertain}
@@ -356,7 +370,7 @@ class Release:
         """Return the columns and cells of the printed table, each uncertain number with its ±."""
         from discreet.table import measured
 
-        shown = self._rows[:SHOWN_ROWS]
         intervals = [self.interval(name)[:SHOWN_ROWS] for name in self.columns]
-        cells = [[measured(v, intervals[j][i]) for j, v in enumerate(values)] for i, (_, values) in enumerate(shown)]
+        shown = self.rows[:SHOWN_ROWS]
+        cells = [[measured(v, intervals[j][i]) for j, v in enumerate(values)] for i, values in enumerate(shown)]
         return self.columns, cells

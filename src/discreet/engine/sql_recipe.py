@@ -343,7 +343,7 @@ class Questions:
         }
 
     def answers(self, plan: Plan, state: AnsweredQuestions, result: Mapping[str, Release]) -> dict[str, dict[str, Any]]:
-        return {name: answer(r.columns, r.rows) for name, r in result.items()}
+        return {name: answer(r.columns, r.codes) for name, r in result.items()}
 
 
 def _part(tables: Sequence[NoisyTable], place: Place | None) -> NoisyTable:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 
+from discreet.catalog.schema import Scalar, Values
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
@@ -114,6 +115,16 @@ class Query:
     def has_interval(self, name: str) -> bool:
         """Whether cells of an output column have intervals: it is noisy, and no end of another one's interval."""
         return self.column(name).has_interval and not self.is_end(name)
+
+    def labels(self, name: str) -> dict[Scalar, str]:
+        """Return the labels that the owner gave the values of an output column; none where it is no such key."""
+        place = self.column(name).key
+        key = None if place is None else self.question.keys.exprs[place].column
+        fact = None if key is None else self.question.table.facts.get(key)
+        found = dict(fact.labels) if isinstance(fact, Values) else {}
+        if self.question.outer.sets is not None:
+            found.pop(None, None)  # there NULL is a total
+        return found
 
     @property
     def row_noises(self) -> tuple[Additive, ...]:

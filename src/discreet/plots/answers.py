@@ -67,7 +67,7 @@ class Shown:
     """Whether the numbers of a key are codes or bins, which are bars, rather than a scale."""
 
 
-def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture:
+def release(release: Release, *, confidence: Real = Fraction(19, 20), labels: bool = True) -> Picture:
     """Return the rows of a release: a bar or a point for each number, with its interval; one panel for each noisy
     column.
 
@@ -76,6 +76,11 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
     points on an axis that does not. Declared codes and bins are bars. A line ends where a group may be missing, and
     goes on behind it. Lists, maps and noisy dates are left out, and so is NULL on an axis of dates or numbers. The
     notes stand below the title.
+
+    Args:
+        release: what is drawn.
+        confidence: of the intervals.
+        labels: whether keys have the labels that the owner gave their values.
 
     Guarantee:
         A function of the release alone: the picture and its files hold its rows and intervals, and nothing else.
@@ -91,7 +96,7 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
         )
     shown = _shown(release, confidence)
     needed()
-    rows = _rows(release, shown)
+    rows = _rows(release, shown, release.rows if labels else release.codes)
     panels = [_panel(rows, shown, i) for i in range(len(shown.measures))]
     chart = panels[0] if len(panels) == 1 else alt.hconcat(*panels) if len(shown.keys) else alt.vconcat(*panels)
     by = " and ".join(written(k) for k in shown.keys)
@@ -195,12 +200,12 @@ def _order(plan: Query, column: str) -> dict[Any, int]:
     return {_name(v): i for i, v in enumerate(known)}
 
 
-def _rows(release: Release, shown: Shown) -> Values:
+def _rows(release: Release, shown: Shown, read: list[tuple[Any, ...]]) -> Values:
     """One record for each row: `k0`, `k1` the keys, and for each measure `v`, `l` and `h` with its number."""
     places = [release.columns.index(name) for name in (*shown.keys, *shown.measures)]
     count = len(shown.keys)
     rows: Values = []
-    for i, row in enumerate(release.rows):
+    for i, row in enumerate(read):
         cells = [row[p] for p in places]
         record: dict[str, Any] = {f"k{j}": _name(cell) for j, cell in enumerate(cells[:count])}
         for j, name in enumerate(shown.measures):

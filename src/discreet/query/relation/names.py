@@ -60,7 +60,7 @@ class Item:
         """Return the column on the side of an outer join that may have no row."""
         fact = self.fact
         if isinstance(fact, Values) and None not in fact.values:
-            fact = Values(*fact.values, None)
+            fact = fact.listed(*fact.values, None)
         return replace(self, fact=fact, is_unit=False, keys=frozenset())
 
 

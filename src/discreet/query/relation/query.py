@@ -275,7 +275,8 @@ def _either(a: Fact | None, b: Fact | None) -> Fact | None:
     """Return what is known of a value that comes from one of two places."""
     match a, b:
         case Values(), Values() if a.type is b.type:
-            return Values(*dict.fromkeys((*a.values, *b.values)))
+            both = dict.fromkeys((*a.values, *b.values))
+            return a.listed(*both) if a.labels == b.labels else Values(*both)
         case Range(), Range():
             return a.hull(b)
         case _:
