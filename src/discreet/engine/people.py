@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from discreet.backends.person_filter import PERSON, PersonFilter, hashed
 from discreet.engine.meter import after_charge
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
-from discreet.mechanisms.samples import FixedSizeSampling
 from discreet.privacy.guarantee import words
 
 if TYPE_CHECKING:
@@ -74,11 +73,6 @@ class PeopleOf:
 
         rule, capacity, charge = self._budgets.filter, self._budgets.capacity, plan.charge
         if plan.parts:
-            if any(isinstance(part.claim.sampling, FixedSizeSampling) for part in plan.parts):
-                raise InvalidParameter(
-                    "a sample of fixed size needs a public number of people, and who still has a budget is private.",
-                    hint="take PoissonSampling",
-                )
             scopes = [part.rows.bounded for part in plan.parts]
             return self._rehearsed(everybody_cost(scopes, charge, rule, capacity), charge)
         if plan.stages is not None:
