@@ -106,6 +106,18 @@ def test_a_forked_child_draws_nothing() -> None:
     assert own.draw(Draw("a")) == 1
 
 
+def test_a_child_that_private_code_forks_is_given_nothing() -> None:
+    home = os.getpid()
+    own = meter(Told("a", lambda private: os.fork()))
+    try:
+        child = own.draw(Draw("a"))
+    except InternalError:
+        os._exit(3 if os.getpid() != home else 4)
+    if os.getpid() != home:
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+
+
 def test_it_is_not_pickled() -> None:
     with pytest.raises(TypeError, match="private"):
         pickle.dumps(meter())

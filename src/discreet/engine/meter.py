@@ -160,19 +160,23 @@ class Meter:
             InternalError: it was not paid for, was drawn already, or the meter is closed; the charge stands.
             BackendFailed: the database failed; the charge stands.
         """
-        if os.getpid() != self._process:  # before the lock, which another thread may have held at the fork
-            raise InternalError("What was paid for is drawn in the process that paid. The charge stands.")
+        self._refuse_child()  # before the lock, which another thread may have held at the fork
         with self._lock:
             exact, (use, left) = self._exact, self._left.pop(draw.of, (None, 0))
             if exact is None:
                 raise InternalError("Nothing can be drawn any more: this run has ended. The charge stands.")
             try:
                 found = after_charge(lambda: self._drawn(use, left, exact, draw))
+                self._refuse_child()  # code of a recipe may have forked in between
                 self.journal.append(draw.of)
             except BaseException:  # by now it tells nothing
                 self._close()
                 raise
         return found
+
+    def _refuse_child(self) -> None:
+        if os.getpid() != self._process:
+            raise InternalError("What was paid for is drawn in the process that paid. The charge stands.")
 
     def read_ahead(self) -> None:
         """Read what the draws will need of people's rows: the data of one moment, and none later.
