@@ -6,6 +6,7 @@ import ast
 import re
 from pathlib import Path
 
+from tests.house.test_docs import blocks
 from tests.house.tree import ROOT, SRC, module_of, sources
 
 PACKAGE = SRC / "discreet"
@@ -42,13 +43,24 @@ def files_with(names: list[str], paths: list[Path]) -> set[str]:
 
 def test_each_addition_takes_as_many_files_as_the_table_says() -> None:
     found = rows()
-    assert {"a mechanism", "an aggregate of measured columns", "a command", "a source"} <= {r[0] for r in found}
+    assert {"a recipe", "a mechanism", "an aggregate of measured columns", "a command", "a source"} <= {
+        r[0] for r in found
+    }
     for kind, number, names, files in found:
         assert files_with(names, sources()) == {*files}, kind
         assert len(files) == number, kind
 
 
+def test_a_worked_example_of_a_recipe_is_short() -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^## Example: .*?(?=^## (?!Hold))", page, flags=re.MULTILINE | re.DOTALL)
+    for example in examples:
+        code = "".join(block.text for block in blocks(example) if block.language == "python")
+        assert 20 < len([line for line in code.splitlines() if line.strip()]) <= 60
+    assert len(examples) == 2
+
+
 def test_a_file_that_the_table_does_not_name_is_seen() -> None:
-    _, _, names, files = rows()[0]
+    _, _, names, files = next(row for row in rows() if row[3])
     assert files_with(names, [PACKAGE / files[0]]) == {files[0]}
     assert files_with([names[0] + "Of"], sources()) == set()
