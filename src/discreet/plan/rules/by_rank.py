@@ -12,13 +12,13 @@ from discreet.plan.bound import bounding
 from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.quantile_tree.chosen import is_alone, rank_errors
 from discreet.plan.query import Query, allocated
-from discreet.plan.rules.rule import Rule
+from discreet.plan.rules.rule import Need, Rule
 
 
 def _by_rank(query: Query, terms: PlanTerms) -> Query | None:
     """Return the query with each quantile chosen by rank that is alone on its spread and closer so."""
     question = query.question
-    if terms.kind is not Kind.LAPLACE or not question.spreads:
+    if terms.kind is not Kind.LAPLACE:
         return None
     b, found = bounding(question), dict[int, ExponentialQuantile]()
     is_row = b.table.unit.is_row
@@ -40,5 +40,5 @@ def _by_rank(query: Query, terms: PlanTerms) -> Query | None:
     return allocated(query, terms, found) if found else None
 
 
-BY_RANK = Rule(name="by_rank", of_one=_by_rank, in_batches=False)
+BY_RANK = Rule(name="by_rank", of_one=_by_rank, needs=Need.TREES, in_batches=False)
 """Questions cannot share what was chosen for one of them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.query import Query, allocated
-from discreet.plan.rules.rule import Rule
+from discreet.plan.rules.rule import Need, Rule
 
 
 def composed(query: Query, terms: PlanTerms) -> Query | None:
@@ -21,4 +21,4 @@ def composed(query: Query, terms: PlanTerms) -> Query | None:
     return found if found.allocation.guarantee.delta else None
 
 
-COMPOSED = Rule(name="composed", of_one=composed)
+COMPOSED = Rule(name="composed", of_one=composed, needs=Need.DELTA)

@@ -26,7 +26,7 @@ from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.query import Query, decided, spread_moves
 from discreet.plan.rules.common import together
 from discreet.plan.rules.composed import composed
-from discreet.plan.rules.rule import Rule
+from discreet.plan.rules.rule import Need, Rule
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.query.bind import call
 from discreet.query.expr import Expr, Literal
@@ -39,7 +39,7 @@ def _jointly(query: Query, terms: PlanTerms) -> Query | None:
     """Return the question with its counts under conditions read from one partition; None where that is not better."""
     question = query.question
     by_rank = any(isinstance(law, ExponentialQuantile) for law in query.allocation.spreads)
-    if question.outer.sets is not None or not question.table.unit.is_row or by_rank:
+    if question.outer.sets is not None or by_rank:
         return None
     elsewhere = {m.index for e in question.outer.expressions for m in in_ratios(e)}
     places = {
@@ -114,5 +114,5 @@ def _read_from(query: Query, count: Within, measured: tuple[Sensitivity, str]) -
     return replace(query, question=question, sql="", sensitivities=(), distinct=(), spreads=(measured,))
 
 
-ONE_PARTITION = Rule(name="one_partition", of_one=_jointly, of_several=_lifted, in_stages=False)
+ONE_PARTITION = Rule(name="one_partition", of_one=_jointly, needs=Need.ROW_UNITS, of_several=_lifted, in_stages=False)
 """A second stage is rehearsed before it is known."""

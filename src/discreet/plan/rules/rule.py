@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -22,6 +23,27 @@ from discreet.plan.quantile_tree.chosen import rank_errors
 from discreet.plan.query import Query
 
 
+class Need(Enum):
+    """What a query must have for a rule to change it."""
+
+    TREES = "quantile trees"
+    DELTA = "a δ to spend"
+    ROW_UNITS = "rows that are privacy units"
+    GROUPING_SETS = "grouping sets"
+
+    def met(self, query: Query, terms: PlanTerms) -> bool:
+        """Return whether a query has it."""
+        match self:
+            case Need.TREES:
+                return bool(query.question.spreads)
+            case Need.DELTA:
+                return bool(terms.delta)
+            case Need.ROW_UNITS:
+                return query.question.table.unit.is_row
+            case Need.GROUPING_SETS:
+                return query.question.outer.sets is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A way to measure what a plan measures with less noise.
@@ -32,6 +54,7 @@ class Rule:
     Attributes:
         name: that of its file.
         of_one: the query that it would make of a question that is asked alone; None where it has nothing to offer.
+        needs: what such a query must have; without it `of_one` is not tried.
         of_several: the plan that it would make of the questions of a batch, each of which is measured by itself.
         in_batches: whether it may change a question of a batch, before others share what is measured for it.
         in_stages: whether it may change a question whose bounds are chosen first, for each choice anew.
@@ -39,6 +62,7 @@ class Rule:
 
     name: str
     of_one: Callable[[Query, PlanTerms], Query | None] | None = None
+    needs: Need | None = None
     of_several: Callable[[Mapping[str, Query], PlanTerms], Plan | None] | None = None
     in_batches: bool = True
     in_stages: bool = True
@@ -49,6 +73,8 @@ class Rule:
             asked = {name: output.query for name, output in plan.outputs.items()}
             return None if self.of_several is None else self.of_several(asked, terms)
         if self.of_one is None or len(plan.outputs) > 1:
+            return None
+        if self.needs is not None and not self.needs.met(plan.query, terms):
             return None
         found = self.of_one(plan.query, terms)
         return None if found is None else alone(found, terms.population)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from discreet.plan.cost import Allocation, PlanTerms
 from discreet.plan.query import Query, with_allocation
-from discreet.plan.rules.rule import Rule
+from discreet.plan.rules.rule import Need, Rule
 
 
 def measured_totals(query: Query, *, plain: bool) -> Allocation | None:
@@ -29,4 +29,4 @@ def _totals(query: Query, terms: PlanTerms) -> Query | None:
     return None if found is None else with_allocation(query, terms, found)
 
 
-TOTALS = Rule(name="totals", of_one=_totals)
+TOTALS = Rule(name="totals", of_one=_totals, needs=Need.GROUPING_SETS)
