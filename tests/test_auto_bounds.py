@@ -19,8 +19,8 @@ from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, Mis
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.caps import EDGES, Caps, choose, place_sql
 from discreet.plan.auto_bounds.queries import Choice
-from discreet.plan.claim import source_of
 from discreet.plan.plan import Plan
+from discreet.plan.query import source_of
 from discreet.post.truncation import reported
 from discreet.verify.census import check_price, derive_census
 

@@ -21,8 +21,8 @@ from discreet.errors import InternalError, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.queries import ValuesLook
 from discreet.plan.auto_bounds.ranges import FINEST, PLACES, WIDEST, Stakes, Use, choose_range, value_place_sql
-from discreet.plan.claim import source_of
 from discreet.plan.plan import Plan
+from discreet.plan.query import source_of
 from discreet.verify.census import derive_values
 
 CAPS = dp.PrivacyUnit("uid", max_groups=3, max_rows=5)

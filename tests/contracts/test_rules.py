@@ -18,10 +18,9 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNo
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.claim import claim_of_all
 from discreet.plan.cost import PlanTerms
 from discreet.plan.plan import Plan
-from discreet.plan.query import Query, decided
+from discreet.plan.query import Query, claim_of_all, decided
 from discreet.plan.question import read_question
 from discreet.plan.rules import RULES
 from discreet.plan.rules.by_rank import BY_RANK

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from discreet.plan.claim import claim_of
-from discreet.plan.query import Query
+from discreet.plan.query import Query, claim_of
 from discreet.verify import check as again
 
 

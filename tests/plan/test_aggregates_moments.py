@@ -19,7 +19,7 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.aggregates.read import BY_NAME, BY_NODE
 from discreet.plan.planner import make_query
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.query.aggregate_nodes import NAMES, is_aggregate
+from discreet.query.parse import AGGREGATE_NAMES, is_aggregate
 from tests.exhaustive.plan.test_sensitivity import as_tuple, observed, within
 from tests.plan.cases import Engine
 from tests.plan.people import LEVEL, SCHEMA, engine_of, plan, rows_of, table
@@ -396,5 +396,5 @@ def test_names_that_the_parser_does_not_know_are_aggregates_wherever_they_stand(
 
 
 def test_every_name_of_an_aggregate_is_read() -> None:
-    assert set(BY_NAME) == NAMES
+    assert set(BY_NAME) == AGGREGATE_NAMES
     assert all(is_aggregate(kind()) for kind in BY_NODE)

@@ -10,10 +10,9 @@ import pytest
 
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.claim import claim_of, claim_of_all
 from discreet.plan.plan import Plan
 from discreet.plan.planner import plan_batch
-from discreet.plan.query import Query
+from discreet.plan.query import Query, claim_of, claim_of_all
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import Relation
 from discreet.verify.check import check

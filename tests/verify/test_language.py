@@ -12,9 +12,8 @@ import pytest
 from discreet.catalog.schema import TableSchema
 from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical, parse
-from discreet.plan.claim import claim_of
 from discreet.plan.planner import make_query
-from discreet.plan.query import Query
+from discreet.plan.query import Query, claim_of
 from discreet.privacy.unit import Relation
 from discreet.verify.certificate.claim_checks import check_exact
 from discreet.verify.certificate.events import of_measurements

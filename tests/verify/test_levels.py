@@ -12,8 +12,8 @@ import pytest
 from discreet.accounting.filter import Charge, open_filter
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.plan.claim import claim_of
 from discreet.plan.planner import make_query
+from discreet.plan.query import claim_of
 from discreet.privacy import codec
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget

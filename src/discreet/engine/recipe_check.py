@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidParameter
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.claim import public_table
 from discreet.plan.parts import PersonPart, kept_open
 from discreet.plan.person_rows import PersonRows
 from discreet.plan.plan import Payer, Plan
-from discreet.plan.query import Query
+from discreet.plan.query import Query, public_table
 from discreet.verify.check import check
 from discreet.verify.shapes import reject
 

@@ -16,9 +16,9 @@ from discreet.errors import InvalidParameter, NotPrivate
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.draws import AddedNoise, DrawLaw
 from discreet.mechanisms.samples import Sampling
-from discreet.plan.claim import source_of
 from discreet.plan.person_rows import PersonRows
 from discreet.plan.plan import Payer, Plan
+from discreet.plan.query import source_of
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent
 from discreet.privacy.exact import Real, count, positive, probability
 from discreet.privacy.guarantee import Approximate, words

@@ -13,12 +13,11 @@ from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook
-from discreet.plan.claim import claim_in_stages, claim_of_all
 from discreet.plan.decided import Drawing
 from discreet.plan.explain import citations, explain
 from discreet.plan.flows.network import Flow, FlowPayer, Network
 from discreet.plan.needs import compared
-from discreet.plan.query import Query
+from discreet.plan.query import Query, claim_in_stages, claim_of_all
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget, words

@@ -24,7 +24,6 @@ from discreet.plan.measures.ranges import Facts, Missing, Ranges
 from discreet.plan.nodes.key import Key
 from discreet.plan.nodes.node import Measured, Node, answer_node
 from discreet.plan.quantile_tree.shape import Spread, TreeRead
-from discreet.query.aggregate_nodes import has_aggregate, is_aggregate
 from discreet.query.bind import TableScope, as_condition, bind, bind_row, call
 from discreet.query.expr import Expr, Literal, columns_of
 from discreet.query.grouping_sets import Sets
@@ -35,7 +34,9 @@ from discreet.query.parse import (
     default_name,
     end_of,
     group_nodes,
+    has_aggregate,
     interval_end,
+    is_aggregate,
     parse_select,
     refuse_end,
 )

@@ -12,9 +12,9 @@ from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.privacy.unit import PrivacyUnit
-from discreet.query.aggregate_nodes import is_aggregate, word
 from discreet.query.expr import Call, Column, Expr, Literal
 from discreet.query.functions import FUNCTIONS, HINTS, fitting
+from discreet.query.parse import is_aggregate, word
 from discreet.query.scope import Scope, as_stored
 from discreet.query.syntax import function_of
 

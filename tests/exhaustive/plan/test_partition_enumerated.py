@@ -17,11 +17,10 @@ from discreet.catalog.types import Type
 from discreet.engine.cells import exact_leaves
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.claim import claim_of
 from discreet.plan.planner import make_query
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import ExactLeaves
-from discreet.plan.query import Query
+from discreet.plan.query import Query, claim_of
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.check import check
 from tests.plan.cases import Engine

@@ -10,9 +10,9 @@ from sqlglot import exp
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.pages import page
-from discreet.query.aggregate_nodes import word
 from discreet.query.bind import bind_row, call, coerce
 from discreet.query.expr import Expr, Literal
+from discreet.query.parse import word
 from discreet.query.scope import Scope
 
 HINT = f"{page('sql-reference')} lists the supported aggregates"

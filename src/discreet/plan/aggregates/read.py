@@ -18,10 +18,10 @@ from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates import read_nested, read_quantile
 from discreet.plan.aggregates.call import HINT, AggregateCall, Applied
 from discreet.plan.aggregates.count import one_where
-from discreet.query.aggregate_nodes import has_aggregate as has_aggregate
-from discreet.query.aggregate_nodes import is_aggregate, word
 from discreet.query.bind import as_condition, bind_row, coerce
 from discreet.query.expr import Expr, Literal
+from discreet.query.parse import has_aggregate as has_aggregate
+from discreet.query.parse import is_aggregate, word
 from discreet.query.scope import Scope
 
 
@@ -203,4 +203,4 @@ BY_NAME: MappingProxyType[str, AggregateForm] = MappingProxyType(
         "histogram": AggregateForm(read_nested.histogram, ("this", "expressions")),
     }
 )
-"""The same for functions that the parser leaves as names, in lower case: those of `aggregate_nodes.NAMES`."""
+"""The same for functions that the parser leaves as names, in lower case: those of `parse.AGGREGATE_NAMES`."""

@@ -10,9 +10,8 @@ from sqlglot import exp
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.call import AggregateCall, Applied
-from discreet.query.aggregate_nodes import word
 from discreet.query.expr import Expr, Literal
-from discreet.query.parse import whole_number
+from discreet.query.parse import whole_number, word
 
 
 def median(a: AggregateCall) -> Applied:

@@ -15,10 +15,9 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.caps import EDGES, SHARES, Caps, beyond, choose
 from discreet.plan.auto_bounds.ranges import LARGEST, PLACES, Stakes, Use, choose_range
 from discreet.plan.bound import bounding, census_sql, values_sql
-from discreet.plan.claim import source_of
 from discreet.plan.clamping import name_of
 from discreet.plan.measures.measure import CentredTotal, Total
-from discreet.plan.query import Query
+from discreet.plan.query import Query, source_of
 from discreet.privacy.event import Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation

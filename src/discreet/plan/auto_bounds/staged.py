@@ -21,14 +21,13 @@ from discreet.plan.auto_bounds.caps import CANDIDATES, Caps, share_beyond
 from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook, look_at_caps, look_at_values
 from discreet.plan.auto_bounds.ranges import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
 from discreet.plan.bound import bounding, spread_sql
-from discreet.plan.claim import claim_in_stages
 from discreet.plan.explain import report_lines
 from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
 from discreet.plan.nodes.node import Node, measured_in
 from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.quantile_tree.chosen import is_alone
-from discreet.plan.query import Query, statements
+from discreet.plan.query import Query, claim_in_stages, statements
 from discreet.plan.question import Question, looked_at
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, decimal, words

@@ -9,9 +9,9 @@ from sqlglot import exp
 from discreet.catalog.schema import Fact, Range, Values
 from discreet.catalog.types import Type
 from discreet.errors import UnknownColumn, UnsupportedQuery
-from discreet.query.aggregate_nodes import has_aggregate, is_aggregate
 from discreet.query.bind import as_condition, bind, bind_row, call, coerce
 from discreet.query.expr import Call, Column, Expr, Literal, columns_of
+from discreet.query.parse import has_aggregate, is_aggregate
 from discreet.query.relation.context import Context, Rows
 from discreet.query.relation.names import CONSTANT, HIDDEN, Item, Names, fact_of
 from discreet.query.relation.node import Fold, Group, is_owned

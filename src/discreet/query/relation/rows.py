@@ -21,9 +21,8 @@ from sqlglot import exp
 from discreet.catalog.schema import Range, TableSchema
 from discreet.errors import MissingBounds, MissingFact, UnsupportedQuery
 from discreet.privacy.unit import PrivacyUnit
-from discreet.query.aggregate_nodes import is_aggregate
 from discreet.query.expr import Column, Expr, uncast
-from discreet.query.parse import Select, default_name, group_nodes
+from discreet.query.parse import Select, default_name, group_nodes, is_aggregate
 from discreet.query.relation.context import Context, Rows
 from discreet.query.relation.names import AliasColumns, Item, Names
 from discreet.query.relation.nested import SUBQUERY, lift, read_where, subqueries

@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
-from discreet.query.aggregate_nodes import is_aggregate
 from discreet.query.bind import bind, call, coerce
 from discreet.query.expr import Column, Expr, Literal
+from discreet.query.parse import is_aggregate
 from discreet.query.relation.names import Item, Names, fact_of
 from discreet.query.relation.node import Node
 
