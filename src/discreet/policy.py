@@ -63,6 +63,13 @@ class PolicyTable:
     columns: Mapping[str, Fact]
     names: Sequence[str] | None
 
+    @property
+    def owner(self) -> str:
+        """Whose its rows are, in words."""
+        if not self.population:
+            return "public"
+        return "unit: each row" if self.each_row else f"unit {self.unit}" if self.unit else "not said"
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyAnalyst:

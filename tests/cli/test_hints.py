@@ -15,6 +15,7 @@ from tests.house.tree import SRC, name_of
 ROOMS = ("query", "plan", "engine", "catalog", "backends", "privacy", "ledger")
 PYTHON_ALONE = {
     "plan/parts.py": "private parts of recipes",
+    "engine/declared.py": "mechanisms of the owner's own code",
     "engine/meter.py": "recipes",
     "engine/session.py": "recipes",
     "engine/connect.py": "two populations, whose options `both` checks itself",

@@ -21,7 +21,8 @@ LEVELS: tuple[set[str], ...] = (
     {"plots"},
     {"audit"},
     {"server"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
     {"testing"},  # the public kit: it may use everything, and nothing uses it
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

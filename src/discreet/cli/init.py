@@ -68,7 +68,7 @@ def command(sources: Sequence[str], file: str, population: str | None) -> None:
         writing.check("--output", file, sources)
         if Path(file).exists():
             raise InvalidParameter(f"{file} is there already.", hint="name another file with -o, or edit this one")
-    tables = _tables(sources)
+    tables = shapes(sources)
     people = population or (next(iter(tables)) if len(tables) == 1 else "people")
     folder = Path("." if file == "-" else file).parent
     text = "\n".join(_draft(tables, people, folder))
@@ -82,7 +82,7 @@ def command(sources: Sequence[str], file: str, population: str | None) -> None:
     output.say(f'  discreet sql "SELECT COUNT(*) AS n FROM {_sql_name(name)}" --epsilon 0.5')
 
 
-def _tables(sources: Sequence[str]) -> dict[str, tuple[str, TableShape]]:
+def shapes(sources: Sequence[str]) -> dict[str, tuple[str, TableShape]]:
     """Return the source and the shape of each table.
 
     Raises:

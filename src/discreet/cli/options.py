@@ -237,6 +237,41 @@ def question(command: F) -> F:
     return command
 
 
+class QueryCommand(click.Command):
+    """Command over a query, whose help lists its options by groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of each group under its title, and those of no group last."""
+        options = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        records = {p.opts[0]: found for p in options if (found := p.get_help_record(ctx)) is not None}
+        for title, names in _GROUPS.items():
+            if rows := [records.pop(name) for name in names if name in records]:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+        with formatter.section("Result"):
+            formatter.write_dl([*records.values()])
+
+
+_GROUPS = {
+    "Data": ("--policy", "--table", "--names", "--version", "--dialect"),
+    "Who is protected": ("--unit", "--each-row", "--max-groups", "--max-rows", "--unit-path", "--public"),
+    "Public facts": ("--range", "--values", "--bounds"),
+    "Cost and noise": ("--epsilon", "--error", "--assuming", "--rows", "--delta", "--noise", "--truncation"),
+    "Budget": (
+        "--population",
+        "--budget",
+        "--budget-delta",
+        "--per-query",
+        "--per-person",
+        "--ledger",
+        "--relation",
+        "--filter",
+        "--analyst",
+    ),
+}
+"""Titles of the groups of options that a query's command has, and the options of each."""
+
+
 def answering(command: F) -> F:
     """Add the options that say how a question is answered, to a command which makes an `Answering` of them."""
     for option in reversed(_ANSWERING):
@@ -252,32 +287,38 @@ TABLE = click.option(
     "tables",
     multiple=True,
     type=NamedTable("NAME=SOURCE", "--table orders=orders.parquet"),
-    help="One more table. Repeatable.",
+    help="Further table. Repeatable.",
 )
 RANGE = click.option(
     "--range",
     "ranges",
     multiple=True,
     type=RangeOf(),
-    help="Public bounds: amount=0:200, day=2020-01-01:2026-01-01. Repeatable.",
+    help="Public bounds of a column: amount=0:200, day=2020-01-01:2026-01-01. Repeatable.",
 )
-VALUES = click.option("--values", multiple=True, type=ValuesOf(), help="Public keys: region=a,b. Repeatable.")
-LEDGER = click.option("--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given.")
+VALUES = click.option(
+    "--values", multiple=True, type=ValuesOf(), help="Public values of a column: region=a,b. Repeatable."
+)
+LEDGER = click.option(
+    "--ledger", metavar="FILE", help="Ledger that the cost is charged to; ./discreet.ledger unless given."
+)
 NAMES = click.option("--names", type=ColumnNames(), help="Column names of a file without a header.")
-VERSION = click.option("--version", metavar="LABEL", help="A public label of the data's version.")
+VERSION = click.option("--version", metavar="LABEL", help="Public label of the data's version.")
 DIALECT = click.option(
     "--dialect",
     default="duckdb",
     show_default=True,
     type=click.Choice(["duckdb", "postgres", "bigquery", "snowflake", "spark"]),
-    help="Whose spelling QUERY has.",
+    help="SQL dialect of QUERY.",
 )
-NOISE = click.option("--noise", type=click.Choice(["laplace", "gaussian"]), help="Laplace unless given.")
+NOISE = click.option(
+    "--noise", type=click.Choice(["laplace", "gaussian"]), help="Law of the noise; laplace unless given."
+)
 
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("words", metavar="[SOURCE] QUERY", nargs=-1, required=True),
-    click.option("--policy", metavar="FILE", help="Policy of the tables; ./discreet.toml where no SOURCE is given."),
-    click.option("--unit", metavar="COLUMN", help="The column that says whose row it is."),
+    click.option("--policy", metavar="FILE", help="Policy file; ./discreet.toml where no SOURCE is given."),
+    click.option("--unit", metavar="COLUMN", help="Column with the person's id."),
     click.option("--each-row", is_flag=True, help="Each row is one person."),
     click.option("--epsilon", type=Amount(positive), help="ε, the privacy cost of the query."),
     click.option(
@@ -285,46 +326,50 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "errors",
         multiple=True,
         type=Sized(),
-        help="Instead of --epsilon: the largest error, n=50 or n=5%. Repeatable.",
+        help="Instead of --epsilon: largest error of a column, n=50 or n=5%. Repeatable.",
     ),
     click.option(
         "--assuming",
         multiple=True,
         type=Sized(),
-        help="A public guess at a column, for errors that need it: n=10000. Repeatable.",
+        help="Public guess at a column, for errors that need it: n=10000. Repeatable.",
     ),
+    click.option("--rows", default=10_000, show_default=True, help="Public guess: number of rows that a mean is over."),
     click.option(
-        "--rows", default=10_000, show_default=True, help="A public guess: number of rows that a mean is over."
+        "--delta",
+        default="0",
+        show_default=True,
+        type=Amount(probability),
+        help="δ of the query: probability that the ε guarantee may fail.",
     ),
-    click.option("--delta", default="0", show_default=True, type=Amount(probability), help="And δ."),
-    click.option("--max-groups", type=int, help="At most this many groups of one query for each unit."),
-    click.option("--max-rows", type=int, help="At most this many rows of a unit in each group."),
+    click.option("--max-groups", type=int, help="Contribution bound: groups of one query that a unit may enter."),
+    click.option("--max-rows", type=int, help="Contribution bound: rows that a unit may add to each group."),
     TABLE,
     click.option(
         "--unit-path",
         "paths",
         multiple=True,
         type=NamedTable("TABLE=PATH", '--unit-path customers=id, or --unit-path "items=order_id -> orders.id"'),
-        help="A table's own column for the unit, or its foreign key. Repeatable.",
+        help="Column of a table for the unit's id, or foreign key that leads to it. Repeatable.",
     ),
-    click.option("--public", multiple=True, metavar="TABLE", help="A table that is nobody's. Repeatable."),
+    click.option("--public", multiple=True, metavar="TABLE", help="Table without personal data. Repeatable."),
     RANGE,
     VALUES,
-    click.option("--population", help="Whose budget it is; the table's name unless given."),
-    click.option("--budget", type=BudgetAmount(), help="Opens an account: 3, or 3,1e-6. Needed once."),
+    click.option("--population", help="Population whose budget pays; the table's name unless given."),
+    click.option("--budget", type=BudgetAmount(), help="Privacy budget of a new account: 3, or 3,1e-6. Needed once."),
     click.option("--budget-delta", type=Amount(probability), help="The δ of --budget, if not written there."),
-    click.option("--per-query", type=Amount(positive), help="With --budget: the most ε of one query; 20 unless given."),
+    click.option("--per-query", type=Amount(positive), help="With --budget: largest ε of one query; 20 unless given."),
     click.option(
-        "--per-person",
-        type=BudgetAmount(),
-        help="Opens an account in which each person has a budget of their own, besides --budget or instead.",
+        "--per-person", type=BudgetAmount(), help="Budget of each person in a new account, beside --budget or instead."
     ),
     LEDGER,
     NAMES,
     VERSION,
-    click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours."),
-    click.option("--filter", metavar="NAME", help="How charges add: basic, zcdp, gdp or renyi. Fixed at opening."),
-    click.option("--analyst", metavar="NAME", help="Who asks; needed where the account has analysts."),
+    click.option(
+        "--relation", type=click.Choice(["add-remove", "replace"]), help="Neighbouring relation. Fixed at opening."
+    ),
+    click.option("--filter", metavar="NAME", help="Composition rule: basic, zcdp, gdp or renyi. Fixed at opening."),
+    click.option("--analyst", metavar="NAME", help="Name of the analyst; needed where the account has analysts."),
     DIALECT,
     NOISE,
     click.option(
@@ -332,29 +377,34 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default="0",
         metavar="SHARE",
         type=Amount(probability),
-        help="Of ε, to report how many rows or units are cut off by caps, ranges and lists.",
+        help="Share of ε for reports of truncation bias: rows and units beyond caps, ranges and values.",
     ),
     click.option(
         "--bounds",
         type=click.Choice(["auto", "values"]),
-        help="Have caps and missing ranges chosen privately (auto), or ranges alone (values): a tenth of ε for each.",
+        help="Private choice of caps and missing ranges (auto), or of ranges alone (values); each costs a tenth of ε.",
     ),
 ]
 
 _ANSWERING: list[Callable[[Any], Any]] = [
-    click.option("--fresh", is_flag=True, help="Draw new noise for a query asked before, and pay again."),
+    click.option("--fresh", is_flag=True, help="New noise, charged again, for a query asked before."),
     click.option(
-        "--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the intervals."
+        "--confidence",
+        type=float,
+        default=0.95,
+        show_default=True,
+        callback=between,
+        help="Confidence level of the intervals.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Answer and errors as JSON."),
-    click.option("--csv", "as_csv", is_flag=True, help="The rows as CSV, with _low and _high beside each number."),
+    click.option("--json", "as_json", is_flag=True, help="Result and errors as JSON."),
+    click.option("--csv", "as_csv", is_flag=True, help="Rows as CSV, with _low and _high beside each number."),
     click.option(
-        "--certificate", metavar="FILE", help="Also write the release's proof as JSON, which `discreet verify` checks."
+        "--certificate", metavar="FILE", help="File for the certificate, as JSON, which `discreet verify` checks."
     ),
     click.option(
-        "--plot", metavar="FILE", help="Also draw the result with its intervals, to a .svg, .png or .pdf file."
+        "--plot", metavar="FILE", help="File for a chart of the result with its intervals: .svg, .png or .pdf."
     ),
-    click.option("--explain", is_flag=True, help="Also how the result was made and what it cost."),
+    click.option("--explain", is_flag=True, help="Also the derivation of the result and of its cost."),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`discreet plan`: what a question would cost and how exact its answer would be. Free."""
+"""`discreet plan`: cost and error of a query, before it is asked; free."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli import output, writing
-from discreet.cli.options import between, question
+from discreet.cli.options import QueryCommand, between, question
 from discreet.cli.output import amounts, spelled
 from discreet.cli.question import QueryCall
 from discreet.errors import InvalidParameter
@@ -26,17 +26,24 @@ Examples, on a table of `discreet demo --save .`:
 """
 
 
-@click.command("plan", short_help="What a query would cost, and how exact it would be; free.", epilog=_EXAMPLE)
+@click.command("plan", cls=QueryCommand, short_help="Cost and error of a query; free.", epilog=_EXAMPLE)
 @question
-@click.option("--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the errors.")
-@click.option("--json", "as_json", is_flag=True, help="The plan and errors as JSON.")
-@click.option("--plot", metavar="FILE", help="File for a picture of risk and error against ε (.svg, .png, .pdf).")
+@click.option(
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    callback=between,
+    help="Confidence level of the errors.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Plan and errors as JSON.")
+@click.option("--plot", metavar="FILE", help="File for a chart of risk and error against ε: .svg, .png or .pdf.")
 @click.option("--sql", "show_sql", is_flag=True, help="Also the SQL that the database would run.")
-@click.option("--explain", is_flag=True, help="Also how the cost is derived.")
+@click.option("--explain", is_flag=True, help="Also the derivation of the cost.")
 def command(confidence: float, as_json: bool, plot: str | None, show_sql: bool, explain: bool, **asked: Any) -> None:
-    """Show what QUERY would cost and how exact its answer would be.
+    """Show the cost of QUERY and the error of its result.
 
-    With --error instead of --epsilon it is planned at the least ε that makes the errors so small.
+    With --error instead of --epsilon it is planned at the least ε that gives these errors.
     No data is read, nothing is charged, and no account is opened: --budget is not needed.
     """
     asked_for = QueryCall.taken_from(asked)

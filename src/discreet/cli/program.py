@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from discreet.errors import DiscreetError
 COMMANDS = {  # in the order of the help; each module is imported when its command is asked for
     "demo": "discreet.cli.demo",
     "init": "discreet.cli.init",
+    "tables": "discreet.cli.tables",
     "sql": "discreet.cli.sql",
     "plan": "discreet.cli.plan",
     "both": "discreet.cli.two_populations",
@@ -43,6 +45,18 @@ class Program(click.Group):
             return None
         command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is meant; the refusal of an unknown one names near ones."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0].lower(), COMMANDS, n=2, cutoff=0.5)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {' or '.join(near)}?", ctx) from None
 
     def main(  # type: ignore[override]  # never returns a value to its caller: it is the whole program
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -91,6 +105,7 @@ _CLOSING = """\b
 Start here:
   discreet demo             the whole story in a few seconds
   discreet demo --save .    five sample tables to play with
+  discreet init adult.parquet   a draft of a policy for your own data
   discreet sql adult.parquet "SELECT COUNT(*) AS n FROM adult" \\
       --each-row --epsilon 0.5 --budget 3
 
@@ -108,6 +123,6 @@ Exit codes: 0 answered, 1 an audit found a violation, 2 the request is wrong, 3 
 @click.version_option(package_name="discreet", message="%(prog)s %(version)s")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    """Ask questions of data about people, and get differentially private answers with error bars."""
+    """Run SQL on data about people; results are differentially private and have error bars."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

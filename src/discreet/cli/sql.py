@@ -1,4 +1,4 @@
-"""`discreet sql`: ask one question, and be charged for it."""
+"""`discreet sql`: result of a query, charged to the ledger."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import click
 
 from discreet.cli import answers, output
 from discreet.cli.answers import Answering
-from discreet.cli.options import answering, question
+from discreet.cli.options import QueryCommand, answering, question
 from discreet.cli.output import spelled
 from discreet.cli.question import QueryCall
+from discreet.cli.tables import say_described
 
 _EXAMPLES = """\b
 Examples, on the tables of `discreet demo --save .`:
@@ -25,21 +26,23 @@ Examples, on the tables of `discreet demo --save .`:
 """
 
 
-@click.command("sql", short_help="Ask one query, and be charged for it.", epilog=_EXAMPLES)
+@click.command("sql", cls=QueryCommand, short_help="Result of a query, with error bars.", epilog=_EXAMPLES)
 @question
 @answering
 def command(**asked: Any) -> None:
-    """Ask QUERY of SOURCE and print a private answer with its error bars.
+    """Print the private result of QUERY on SOURCE, with error bars.
 
     SOURCE is a Parquet, CSV or JSON file, a glob of such files, or a DuckDB file. The table in QUERY has the
-    name of the file without its ending; --table adds others, and --public and --unit-path say whose they are.
+    name of the file without its ending; --table adds others.
     Without SOURCE, tables, units, bounds and budgets are those of the policy discreet.toml in this folder, or of
     --policy FILE; `discreet init SOURCE` drafts one.
-    The cost is charged to the population's account before any data is
-    read. The same question asked again gets the same answer, free.
+    The cost is charged to the population's account before any data is read. The same query again gives the same
+    result, free. SHOW TABLES and DESCRIBE name are free, too.
     """
     how = Answering.taken_from(asked)
     call = QueryCall.taken_from(asked)
+    if say_described(call.query, [call.policy or call.source, *(s for _, s in call.tables)], as_json=how.as_json):
+        return
     how.check(call.files)
     with call.open() as session:
         release = how.ask(session, call.query, call.price() | call.wanted(how.confidence), ledger=call.shown)

@@ -34,7 +34,7 @@ Example, where a row is a visit of a patient to a doctor:
 _RELATIONS = ("add-remove", "replace")
 
 
-@click.command("both", short_help="Ask rows of two populations; both are charged.", epilog=_EXAMPLE)
+@click.command("both", short_help="Result of a query on rows of two populations.", epilog=_EXAMPLE)
 @click.argument("source")
 @click.argument("query")
 @click.option(
@@ -42,23 +42,23 @@ _RELATIONS = ("add-remove", "replace")
     multiple=True,
     required=True,
     type=Protected(),
-    help="A population, the column of its ids, and how many rows one unit may add to a group. Twice.",
+    help="Population, column of its ids, and rows that one unit may add to a group. Twice.",
 )
-@click.option("--epsilon", multiple=True, required=True, type=Said(), help="What the query may cost each: ε.")
-@click.option("--delta", multiple=True, type=Said(), help="And δ; 0 unless given.")
-@click.option("--budget", multiple=True, type=Said(), help="Opens an account: patients=3, or patients=3,1e-6.")
+@click.option("--epsilon", multiple=True, required=True, type=Said(), help="ε, the privacy cost of the query to each.")
+@click.option("--delta", multiple=True, type=Said(), help="δ of the query; 0 unless given.")
+@click.option("--budget", multiple=True, type=Said(), help="Budget of a new account: patients=3, or patients=3,1e-6.")
 @options.TABLE
 @options.RANGE
 @options.VALUES
 @options.LEDGER
 @options.NAMES
 @options.VERSION
-@click.option("--relation", multiple=True, type=Said(), help="What makes neighbours: add-remove or replace.")
-@click.option("--filter", "filters", multiple=True, type=Said(), help="How charges add. Fixed at opening.")
-@click.option("--analyst", multiple=True, type=Said(), help="Who asks; needed where an account has analysts.")
+@click.option("--relation", multiple=True, type=Said(), help="Neighbouring relation: add-remove or replace.")
+@click.option("--filter", "filters", multiple=True, type=Said(), help="Composition rule. Fixed at opening.")
+@click.option("--analyst", multiple=True, type=Said(), help="Name of the analyst, where an account has analysts.")
 @options.DIALECT
 @options.NOISE
-@click.option("--plan", "only_plan", is_flag=True, help="Only what it would cost and how exact it is; free.")
+@click.option("--plan", "only_plan", is_flag=True, help="Only the cost and the error; free.")
 @options.answering
 def command(
     source: str,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from discreet.engine.open_run import OpenRun
     from discreet.engine.recipe import Recipe
     from discreet.engine.release import Release
+    from discreet.engine.schema import DescribedTable, Listing
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
@@ -76,6 +77,19 @@ class Session:
     def tables(self) -> list[str]:
         """The names that FROM takes."""
         return [t.name for t in self._desk.tables]
+
+    @property
+    def schema(self) -> Listing:
+        """What is public of all tables: columns, types, and what is known of them; free."""
+        from discreet.engine.schema import schema_of
+
+        return schema_of(self._described)
+
+    @property
+    def _described(self) -> dict[str, DescribedTable]:
+        from discreet.engine.schema import DescribedTable
+
+        return {t.name: DescribedTable.of(t) for t in self._desk.tables}
 
     @property
     def accounts(self) -> dict[str, Account]:
@@ -280,7 +294,8 @@ class Session:
 
         The same question again is answered from the ledger, free; `fresh=True` draws again and is charged. Where rows
         belong to two populations, noise is added once, so large that neither pays more than `epsilon`; each is charged
-        by how far one of its own units moves the answer.
+        by how far one of its own units moves the answer. `SHOW TABLES` and `DESCRIBE table` are free, and return rows
+        as `schema` does.
 
         Args:
             sql: one SELECT over the connected tables (docs/sql-reference.md).
@@ -304,6 +319,10 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
+        from discreet.engine.schema import asks_for_schema, described
+
+        if asks_for_schema(sql):
+            return described(sql, self._described)  # type: ignore[return-value]  # a query returns a release, and this is none
         parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect)
         if error is not None:
             from discreet.plan.least import read_wanted
