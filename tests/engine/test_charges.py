@@ -7,7 +7,6 @@ sides. `docs/charges.md` says which it is, and is read here.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -340,6 +339,8 @@ PAYS: dict[str, Pays] = {
     "per person": Pays("basic", one(budget=BUDGET, per_person=BUDGET)),
     "per person, zcdp": Pays("zcdp", one(per_person=BUDGET, filter="zcdp")),
     "per person, gdp": Pays("gdp", one(per_person=BUDGET, filter="gdp")),
+    "per person, renyi": Pays("renyi", one(per_person=BUDGET, filter="renyi")),
+    "per person, renyi-curve": Pays("renyi-curve", one(per_person=BUDGET, filter="renyi-curve", curve=CURVE)),
     "analyst": Pays("basic", of_analyst("together")),
     "analyst apart": Pays("basic", of_analyst("apart")),
     "two populations": Pays("basic", both()),
@@ -423,23 +424,22 @@ def in_words(symbol: str, charged: Sequence[Fraction]) -> str:
     return f"{symbol}, δ" if len(charged) > 1 and charged[-1] else symbol
 
 
-def for_a_person(asked: Asked, rule: str, rows: int, total: int) -> list[float] | None:
+def for_a_person(asked: Asked, rule: str, order: float, rows: int, total: int) -> list[float] | None:
     """What a person with so many rows, which add up to so much, pays by contribution; None where it is not derived."""
-    if asked.own is None:
+    if asked.own is None or rule == "renyi-curve":
         return None
-    columns = asked.own(rows, total)
+    columns, failed = asked.own(rows, total), sum(u.delta for u in asked.rest)
     if rule == "basic":
         if any(c.sigma_squared for c in columns):
             return None
-        return [sum(c.adds / c.scale for c in columns) + len(asked.rest) * 0.5, sum(u.delta for u in asked.rest)]
-    square = 2 if rule == "zcdp" else 1
+        return [sum(c.adds / c.scale for c in columns) + len(asked.rest) * 0.5, failed]
+    half = {"zcdp": 0.5, "renyi": order / 2, "gdp": 1.0}[rule]  # of a square over σ², or over b² if that is less
     found = 0.0
     for c in columns:
-        gauss = c.adds**2 / (square * c.sigma_squared) if c.sigma_squared else math.inf
-        found += min(gauss, c.adds / c.scale, c.adds**2 / (2 * c.scale**2)) if c.scale else gauss
-    if rule == "gdp":
-        return [found]
-    return [found + sum(u.rho for u in asked.rest), sum(u.delta for u in asked.rest)]
+        by_square = half * c.adds**2 / (c.sigma_squared or c.scale**2)
+        found += min(by_square, c.adds / c.scale) if c.scale else by_square
+    rest = sum(u.rho if rule == "zcdp" else u.divergence(order)[1] for u in asked.rest)
+    return [found] if rule == "gdp" else [found + rest, failed]
 
 
 def refused_as(reason: Mapping[str, str], error: DiscreetError) -> None:
@@ -558,7 +558,7 @@ def test_it_is_charged_as_the_page_says_or_refused_before_anything(
     if by_person:
         settled = sum(isinstance(e.content, PeopleCharged) for a in session.accounts.values() for e in a.history())
         assert all((r.by == "PersonFilter.people") == (r.settled < max(r.settled for r in ran)) for r in ran)
-        check_people(session, asked, payer.rule, cell, had, wanted, settled)
+        check_people(session, asked, (payer.rule, order), cell, had, wanted, settled)
 
 
 @pytest.mark.parametrize("short", ["1e-10", "9e-10", "1e-8"])
@@ -592,7 +592,7 @@ def of_the_other(asked: Asked, rule: str) -> list[tuple[float, float]]:
 def check_people(
     session: Session,
     asked: Asked,
-    rule: str,
+    rule: tuple[str, float],
     cell: str,
     had: Mapping[int, list[int]],
     wanted: Sequence[tuple[float, float]],
@@ -604,7 +604,7 @@ def check_people(
     assert budgets is not None and settled
     worst, expected = [just for _, just in wanted], []
     for who, rows in enumerate(ROWS):
-        own = for_a_person(asked, rule, rows, int(FRAME[FRAME.who == who].n.sum()))
+        own = for_a_person(asked, *rule, rows, int(FRAME[FRAME.who == who].n.sum()))
         assert (cell == "all") == (own is None)
         assert (cell == "own + rest") == (own is not None and bool(asked.rest))
         cost = worst if own is None or own[0] > worst[0] else own
