@@ -218,3 +218,49 @@ def test_several_frames_are_asked_at_once_from_many_threads() -> None:
             thread.join()
         assert session.remaining.epsilon == 1000 - 150
     assert [round(n, -2) for n in sorted(found)] == [1000, 1000, 2000, 2000, 3000, 3000]
+
+
+class OneStream:
+    """A stream that gives its rows once."""
+
+    def __init__(self, table: Any, most: int = 1) -> None:
+        self.table, self.left = table, most
+
+    def __arrow_c_stream__(self, requested: object = None) -> object:
+        if not self.left:
+            raise ValueError(f"{self.table['x'][0]} was read twice")
+        self.left -= 1
+        return self.table.__arrow_c_stream__(requested)
+
+
+def test_a_stream_is_read_once_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    table = pa.table({"x": [1, 2, 3]})
+    for stream in (OneStream(table), pa.RecordBatchReader.from_batches(table.schema, table.to_batches())):
+        with connected({"t": stream}) as session:
+            found = [session.sql("SELECT COUNT(*) AS n FROM t", epsilon=e).value for e in (400, 401)]
+            assert found == [3, 3]
+        assert capsys.readouterr().err == "discreet: the stream for 't' was read once, now, and is kept in memory\n"
+    with pytest.raises(SourceError, match=r"cannot be read \(.*\)") as caught:
+        connected({"t": OneStream(table, 0)})
+    assert "read twice" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_duckdb_relations_and_connections_are_read_and_left_as_they_are() -> None:
+    import duckdb
+
+    with duckdb.connect() as theirs:
+        theirs.execute("CREATE TABLE t AS SELECT range AS x FROM range(5); CREATE SCHEMA s; CREATE TABLE s.u AS FROM t")
+        before = theirs.execute("SELECT name, value FROM duckdb_settings() ORDER BY ALL").fetchall()
+        pending = theirs.execute("SELECT 7")
+        with connected(theirs, public=["s.u"]) as session:
+            assert session.tables == ["s.u", "t"] or session.tables == ["t", "s.u"]
+            assert session.sql("SELECT COUNT(*) AS n FROM t", epsilon=900).value == 5
+        assert pending.fetchall() == [(7,)]
+        with connected({"t": theirs.sql("SELECT x FROM t WHERE x > 1")}) as session:
+            assert session.sql("SELECT COUNT(*) AS n FROM t", epsilon=900).value == 3
+        assert theirs.execute("SELECT name, value FROM duckdb_settings() ORDER BY ALL").fetchall() == before
+        with pytest.raises(SourceError, match="cannot be read") as caught:
+            connected({"t": theirs.sql("SELECT 'secret'::INT AS x")})
+        assert "secret" not in str(caught.value)
+    with duckdb.connect() as empty, pytest.raises(SourceError, match="no tables"):
+        connected(empty)

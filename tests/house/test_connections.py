@@ -12,6 +12,7 @@ OPENS = "src/discreet/backends/connection.py"
 # Whoever opens a database of their own: why none of this package's SQL is evaluated there.
 ALLOWED = {
     "tests/backends/test_connection.py": "shows the difference that the settings make",
+    "tests/backends/test_frames.py": "the connection of a user, which is a source",
     "benchmarks/auto_bounds.py": "the analyst's exact results",
     "benchmarks/people.py": "writes a file",
     "benchmarks/query.py": "plain DuckDB, which is raced",

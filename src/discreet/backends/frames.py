@@ -30,10 +30,13 @@ def readable(frame: Any) -> tuple[Any, Mapping[str, Any]]:
     elif module == "pyarrow" and hasattr(frame, "schema"):
         frame = frame.read_all() if hasattr(frame, "read_all") else frame  # a reader gives its rows only once
         frame = _table(frame) if hasattr(frame, "columns") else Streamed(frame)
+    elif module not in _KNOWN and hasattr(frame, "__arrow_c_stream__"):
+        frame = _table(_stream(frame))
     else:
         raise InvalidParameter(
             f"a {type(frame).__name__} cannot be connected.",
-            hint="connect a path, a pandas or polars data frame, a pyarrow table, or a dict of names to these",
+            hint="connect a path, a pandas or polars data frame, a pyarrow table, a DuckDB relation, anything that "
+            "gives an Arrow stream, or a dict of names to these",
         )
     if module != "pandas":
         _check_names([str(n) for n in frame.schema.names])
@@ -99,6 +102,34 @@ def _polars(frame: Any) -> Any:
             f"The column {unreadable[0]!r} has a type that cannot be read.", hint="cast it to numbers or text first"
         )
     return _table(frame.to_arrow())
+
+
+def is_read_once(frame: object) -> bool:
+    """Whether the rows of a frame are taken at connect, and kept: it is a stream, and gives them only once."""
+    module = type(frame).__module__.split(".")[0]
+    return (module not in _KNOWN or hasattr(frame, "read_all")) and hasattr(frame, "__arrow_c_stream__")
+
+
+_KNOWN = frozenset({"pandas", "polars", "pyarrow"})
+"""Packages whose frames are told apart by their types."""
+
+
+def _stream(frame: Any) -> Any:
+    """Return the Arrow table of what gives an Arrow stream, such as a DuckDB relation."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingExtra(
+            f"A {type(frame).__name__} needs pyarrow to be connected.", hint="pip install 'discreet[arrow]'"
+        ) from None
+    try:
+        return pa.RecordBatchReader.from_stream(frame).read_all()
+    except Exception as error:  # whose words may quote a cell
+        failed = type(error).__name__
+    raise SourceError(
+        f"The stream of a {type(frame).__name__} cannot be read ({failed}).",
+        hint="read it yourself, as in pyarrow.table(stream), and connect the table",
+    )
 
 
 class Streamed:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import glob
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.backends.delimited import delimited
-from discreet.backends.frames import parquet_stream, readable, with_ids
+from discreet.backends.frames import is_read_once, parquet_stream, readable, with_ids
 from discreet.backends.json_files import json_files
 from discreet.backends.source import FILES, Scan, Source, identifier, listed, literal
 from discreet.errors import InvalidParameter, SourceError
@@ -32,6 +33,7 @@ def open_source(
         InvalidParameter: not a kind of source.
     """
     found: dict[str, Source]
+    source = _relations(source)
     if isinstance(source, str | os.PathLike) and Path(path := _path(source)).suffix.lower() in _DATABASES:
         found = _database(path, connection)
     else:
@@ -75,6 +77,28 @@ def _open_one(name: str, source: object, connection: duckdb.DuckDBPyConnection, 
     if isinstance(source, str | os.PathLike):
         return _file(name, _path(source), connection, names)
     return _frame(name, source, connection)
+
+
+def _relations(source: Any) -> Any:
+    """Return the tables of an open DuckDB connection by their names, as relations; any other source as it is.
+
+    Nothing is set on that connection. Its tables are read like any stream.
+    """
+    import duckdb
+
+    if not isinstance(source, duckdb.DuckDBPyConnection):
+        return source
+    beside = source.cursor()  # a pending result of theirs stays
+    found = beside.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal AND database_name = current_database() "
+        "ORDER BY ALL"
+    ).fetchall()
+    if not found:
+        raise SourceError(
+            "The DuckDB connection has no tables.",
+            hint="a view or a query is a relation: {'visits': con.sql('FROM v')}",
+        )
+    return {_in_schema(s, t): beside.sql(f"FROM {identifier(s)}.{identifier(t)}") for s, t in found}
 
 
 def _file(name: str, path: str, connection: duckdb.DuckDBPyConnection, names: Sequence[str] | None) -> Source:
@@ -179,6 +203,8 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
 
     view = f"frame\x01{name}"  # no table can be called that
     plain, objects = readable(frame)
+    if is_read_once(frame):
+        print(f"discreet: the stream for {name!r} was read once, now, and is kept in memory", file=sys.stderr)
     made: dict[frozenset[str], Any] = {}
 
     def framed(ids: Collection[str]) -> dict[str, Any]:
