@@ -14,8 +14,8 @@ import pytest
 from discreet import Session
 from discreet.errors import InvalidParameter, PlanError
 from discreet.plan.aggregates import AGGREGATES
-from discreet.query.syntax.names import _KNOWN_NAMES as FUNCTION_NAMES
-from discreet.query.syntax.names import _PARTS as TIME_PARTS
+from discreet.query.syntax import _KNOWN_NAMES as FUNCTION_NAMES
+from discreet.query.syntax import _PARTS as TIME_PARTS
 from tests.house.test_docs import blocks
 from tests.house.tree import ROOT
 

@@ -21,10 +21,9 @@ from discreet.ledger.first_charge import foresee
 from discreet.ledger.joint_charge import charge_together, find_together
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.memory import EMPTY, MemoryStore
-from discreet.ledger.places import prepared_store
+from discreet.ledger.places import Unmade, prepared_store
 from discreet.ledger.sign import new_key
 from discreet.ledger.sqlite import SQLiteStore
-from discreet.ledger.unmade import Unmade
 from discreet.privacy.guarantee import Budget
 from tests.postgres import Server
 

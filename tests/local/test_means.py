@@ -15,7 +15,7 @@ import pytest
 from discreet.errors import InvalidParameter
 from discreet.local import Duchi, Estimate, Laplace, Memoised, Piecewise
 from discreet.local.coins import Coin
-from discreet.local.piecewise import Window
+from discreet.local.means import Window
 from discreet.local.reals import STEPS, rounded_at_random
 from discreet.noise.entropy import SystemEntropy
 from discreet.testing import ReplayEntropy
@@ -160,7 +160,7 @@ def test_the_signal_of_a_corner_is_the_mean_of_a_sum_of_signs(d: int) -> None:
 def test_laplace_reports_have_discrete_laplace_noise_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     laplace = Laplace(epsilon=1)
     assert laplace.scale == STEPS
-    monkeypatch.setattr("discreet.local.laplace.STEPS", 4)  # so that single masses can be seen
+    monkeypatch.setattr("discreet.local.means.STEPS", 4)  # so that single masses can be seen
     assert laplace.scale == 4
     drawn = laplace.randomize(np.full(100_000, -1.0))
     k = np.arange(-120, 121)

@@ -11,7 +11,7 @@ import pytest
 from discreet.backends.connection import open_database
 from discreet.errors import UnsupportedQuery
 from discreet.query.functions import FUNCTIONS
-from discreet.query.functions.regex import regex
+from discreet.query.functions.pattern import regex
 
 LETTERS = "aabbcAkKsS-1 é🎈\n,K\u017f_]"
 SETS = ["a", "b-d", "K", "s", "é", r"\d", r"\W", "0-9", "A-Z", "_", r"\]", "&", "~~", ":", ".", "🎈", "a-z", "|", "*"]

@@ -9,7 +9,17 @@ from discreet.accounting.filter import Charge, Filter, Tally
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, LedgerCorrupt, LedgerError
 from discreet.ledger import analysts, fast_charge, owner
-from discreet.ledger.account_state import Limit, Standing, Status
+from discreet.ledger.account_state import (
+    LONG,
+    Limit,
+    Standing,
+    Status,
+    above_each_query,
+    above_one_query,
+    refused,
+    shut,
+    too_long,
+)
 from discreet.ledger.analysts import Standings
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import (
@@ -29,7 +39,6 @@ from discreet.ledger.lock import Key
 from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name, person
 from discreet.ledger.people.person_budgets import PersonBudgets
-from discreet.ledger.refusals import LONG, above_each_query, above_one_query, refused, shut, too_long
 from discreet.ledger.states import read_secret, secret_name, tally_text
 from discreet.ledger.units import meter
 from discreet.privacy.guarantee import Budget, words

@@ -11,9 +11,9 @@ from discreet.ledger.chain import GENESIS, link
 from discreet.ledger.entry import Content, Entry, Opened, Pinned, Released, from_row, to_row
 from discreet.ledger.failures import KEEP
 from discreet.ledger.memory import Overlay
+from discreet.ledger.places import Unmade
 from discreet.ledger.states import MARK, MOVED, read_moved
 from discreet.ledger.store import Added, Addition, Adds, Row, Store, Transaction
-from discreet.ledger.unmade import Unmade
 
 T = TypeVar("T")
 

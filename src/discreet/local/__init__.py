@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from discreet.local.device_budget import DeviceBudget as DeviceBudget
 from discreet.local.domain import Domain as Domain
-from discreet.local.duchi import Duchi as Duchi
 from discreet.local.estimate import Estimate as Estimate
 from discreet.local.estimate import Shares as Shares
 from discreet.local.frequency import FrequencyOracle as FrequencyOracle
 from discreet.local.hadamard import Hadamard as Hadamard
 from discreet.local.heavy_hitters import HeavyHitters as HeavyHitters
-from discreet.local.laplace import Laplace as Laplace
 from discreet.local.local_hashing import LocalHashing as LocalHashing
+from discreet.local.means import Duchi as Duchi
+from discreet.local.means import Laplace as Laplace
+from discreet.local.means import Piecewise as Piecewise
 from discreet.local.memoised import Memoised as Memoised
-from discreet.local.piecewise import Piecewise as Piecewise
 from discreet.local.privunit import PrivUnit as PrivUnit
 from discreet.local.randomized_response import RandomizedResponse as RandomizedResponse
 from discreet.local.randomizer import Randomizer as Randomizer

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism as Mechanism
 from discreet.mechanisms.counts.histogram import Histogram as Histogram
-from discreet.mechanisms.counts.median import Median as Median
+from discreet.mechanisms.counts.quantiles import Median as Median
 from discreet.mechanisms.counts.quantiles import Quantiles as Quantiles
 from discreet.mechanisms.counts.top_k import TopK as TopK
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian

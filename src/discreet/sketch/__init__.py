@@ -11,4 +11,4 @@ True
 from __future__ import annotations
 
 from discreet.sketch.density import DensitySketch as DensitySketch
-from discreet.sketch.nearest import SketchClassifier as SketchClassifier
+from discreet.sketch.density import SketchClassifier as SketchClassifier

@@ -24,8 +24,7 @@ from discreet.privacy.exact import Real, count, exact, positive
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.sketch.hashing import Family, Hashes, Kernel
-from discreet.sketch.vectors import Box, Floats, Ranges
+from discreet.sketch.hashing import Box, Family, Floats, Hashes, Kernel, Ranges
 
 _LARGEST = 1 << 28  # counts of one sketch: 2 GiB
 _SLACK = Fraction(1, 1 << 40)  # so that an accountant that rounds up finds the claimed ε too

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.privacy.exact import Real
+from discreet.privacy.exact import Real, set_fields
 from discreet.privacy.unit import Relation
 from discreet.sketch.counting import Counting, Sketch, described, rows_of, scores
-from discreet.sketch.hashing import Hashes
-from discreet.sketch.vectors import Floats, Ranges
+from discreet.sketch.hashing import Floats, Hashes, Ranges, read_rows
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -145,3 +146,169 @@ class Densities:
 
     def __repr__(self) -> str:
         return f"<{described('DensitySketch', self.counting)} of about {self.rows:,.0f} rows>"
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SketchClassifier(Sketch):
+    """A private sketch for each class, all with the same hash functions: a point gets the class it is most similar to.
+
+    Guarantee:
+        ε-DP, or (ε, δ)-DP with a `delta`, when each row with its label is one unit, for neighbours by `relation`.
+        Classes are disjoint parts of the rows, so a row is in one bucket of each repetition, whatever its class: all
+        classes together cost what one sketch does. A row whose label is none of `classes` is in no bucket. Values are
+        treated as by `DensitySketch`.
+
+    References:
+        Coleman, Shrivastava 2020, Section 3.2, https://arxiv.org/abs/2006.09352; McSherry 2009, Theorem 4 (disjoint
+        parts), https://doi.org/10.1145/1559845.1559850; docs/proofs/race.md.
+
+    Args:
+        epsilon: of all counts together.
+        classes: the labels, which are public: texts or integers.
+        dimension: how many numbers a row has.
+        ranges, kernel, bandwidth, power, repetitions, buckets, delta, relation: as of `DensitySketch`.
+    """
+
+    counting: Counting
+    classes: tuple[Any, ...]
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real,
+        classes: Sequence[str] | Sequence[int],
+        dimension: int,
+        ranges: Ranges = (0, 1),
+        kernel: str = "l2",
+        bandwidth: Real | None = None,
+        power: int = 1,
+        repetitions: int = 200,
+        buckets: int = 256,
+        delta: Real = 0,
+        relation: str | Relation = Relation.ADD_REMOVE,
+    ) -> None:
+        names = _classes(classes)
+        counting = Counting.of(
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            dimension=dimension,
+            ranges=ranges,
+            kernel=kernel,
+            bandwidth=bandwidth,
+            power=power,
+            repetitions=repetitions,
+            buckets=buckets,
+            parts=len(names),
+        )
+        set_fields(self, counting=counting, classes=names)
+
+    def fit(self, rows: NDArray[Any], labels: Sequence[Any] | NDArray[Any], *, rng: Entropy | None = None) -> Nearest:
+        """Return the private sketches of these rows, by class.
+
+        Raises:
+            InvalidParameter: no plain array of numbers with `dimension` columns, or not one label for each row.
+        """
+        points = read_rows(rows, self.counting.family.box.dimension)
+        given = self._labels(labels)
+        if len(given) != len(points):
+            raise InvalidParameter("there must be one label for each row.", hint="fit(rows, labels)")
+        places = {name: i for i, name in enumerate(self.classes)}
+        parts = np.array([_place(places, label) for label in given], dtype=np.int64)
+        source = SystemEntropy() if rng is None else rng
+        hashes = self.counting.family.draw(source)
+        return Nearest(self.counting, self.classes, hashes, self.counting.counted(hashes, points, parts, source))
+
+    def _labels(self, labels: Sequence[Any] | NDArray[Any]) -> list[Any]:
+        """Return the labels as a list; an array's dtype, which is public, must be that of the classes."""
+        given: object = labels  # what came need not be what was annotated
+        if not isinstance(given, np.ndarray):
+            if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+                raise InvalidParameter(
+                    f"labels must be a list or an array, not {type(given).__name__}.", hint="fit(rows, labels)"
+                )
+            return list(given)
+        kinds = "O" + ("iuf" if isinstance(self.classes[0], int) else "U")
+        if type(labels) is np.ndarray and labels.shape == (0,):  # numpy makes floats of a list of no labels
+            return []
+        if type(labels) is not np.ndarray or labels.ndim != 1 or labels.dtype.kind not in kinds:
+            raise InvalidParameter(
+                "labels must be a plain array with one axis, of the type of the classes.",
+                hint="labels.astype(int) or labels.astype(str)",
+            )
+        return list(labels.tolist())
+
+    def explain(self) -> str:
+        """Return the steps of the privacy proof, with the numbers in them."""
+        parts = f"Classes. A row has one label, so it is counted in one of {len(self.classes)} disjoint sketches."
+        hashes, *steps = self.counting.steps()
+        width = f"Error. The noise moves a score by at most {self.error():.6g} rows with confidence 95%."
+        return numbered(repr(self), hashes, parts, *steps, width)
+
+    def __repr__(self) -> str:
+        return described("SketchClassifier", self.counting)[:-1] + f", classes={list(self.classes)!r})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Nearest:
+    """Private sketches by class that answer: what `SketchClassifier.fit` gives. Everything in it is public.
+
+    Attributes:
+        counting: its parameters.
+        classes: the labels, in the order of the first axis of `counts`.
+        hashes: the functions.
+        counts: the noisy counts; class, repetition, bucket.
+    """
+
+    counting: Counting
+    classes: tuple[Any, ...]
+    hashes: Hashes
+    counts: NDArray[Any]
+
+    @property
+    def rows(self) -> dict[Any, float]:
+        """The noisy number of rows of each class."""
+        return dict(zip(self.classes, rows_of(self.counts).tolist(), strict=True))
+
+    def scores(self, points: NDArray[Any]) -> Floats:
+        """Σ k(point, row) over the rows of each class: one row for each point, one column for each class."""
+        f = self.counting.family
+        whole = f.box.whole(points)
+        found = [scores(self.counts, f, self.hashes.buckets(whole[b])).T for b in self.hashes.blocks(len(whole))]
+        return np.concatenate([np.empty((0, len(self.classes))), *found])
+
+    def predict(self, points: NDArray[Any]) -> list[Any]:
+        """Return the class with the largest score, for each point."""
+        return [self.classes[i] for i in self.scores(points).argmax(axis=1).tolist()]
+
+    def __repr__(self) -> str:
+        return f"<{described('SketchClassifier', self.counting)} of {len(self.classes)} classes>"
+
+
+def _classes(classes: object) -> tuple[Any, ...]:
+    names = tuple(classes) if isinstance(classes, Sequence) and not isinstance(classes, str) else ()
+    kinds = {type(name) for name in names}
+    if len(names) < 2 or len(set(names)) < len(names) or kinds not in ({str}, {int}):
+        raise InvalidParameter(
+            "classes must be two or more different texts, or integers.", hint='classes=["no", "yes"] or range(10)'
+        )
+    if kinds == {int} and max(map(abs, names)) >= 1 << 53:
+        raise InvalidParameter(
+            "classes must be integers below 2^53, which floats tell apart, or texts.", hint="use texts"
+        )
+    return names
+
+
+def _place(places: dict[Any, int], label: object) -> int:
+    """Return the class of a label; −1 for one that was not declared, which may be anything.
+
+    A whole float is the integer: one missing label makes floats of all the others in many libraries, and that must not
+    move their rows.
+    """
+    if isinstance(label, np.generic):
+        label = label.item()
+    if type(label) is float and label.is_integer():
+        label = int(label)
+    if type(label) not in (str, int):
+        return -1
+    return places.get(label, -1)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from discreet.mechanisms import ProposeTestRelease, SampleAndAggregate, SmoothSensitivity
 from discreet.mechanisms.declared import Declared
 from discreet.mechanisms.stable.smooth_sensitivity import LogNormal, StudentT
-from discreet.mechanisms.stable.spread import Interquartile, Rank, SensitivityBounds
-from discreet.mechanisms.stable.statistic import BITS
+from discreet.mechanisms.stable.spread import GRID_BITS, Interquartile, Rank, SensitivityBounds
 from discreet.noise import laplace
 from discreet.noise.entropy import SystemEntropy, bits
 from discreet.noise.ratio import digits_for, rounded
@@ -105,7 +104,7 @@ MECHANISMS = (
 
 def local(mechanism: SmoothSensitivity, spread: Callable[[NDArray[np.int64], int], SensitivityBounds]) -> Any:
     """The twin: the same law, with its scale from the local sensitivity."""
-    declared = Declared.of(0, 1, bits=BITS)
+    declared = Declared.of(0, 1, bits=GRID_BITS)
     law = LogNormal.best(rho) if (rho := mechanism.loss.rho) and mechanism.delta else StudentT(2)
 
     def release(values: list[float], *, rng: SystemEntropy) -> float:

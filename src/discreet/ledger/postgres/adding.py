@@ -22,8 +22,7 @@ from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger.failures import KEEP
 from discreet.ledger.postgres import failures
 from discreet.ledger.postgres.failures import Lost, Refused
-from discreet.ledger.postgres.link import Link
-from discreet.ledger.postgres.pool import Pool
+from discreet.ledger.postgres.link import Link, Pool
 from discreet.ledger.postgres.statements import DURABLE, Statements
 from discreet.ledger.store import Added, Addition, Row
 

@@ -23,8 +23,7 @@ from discreet.ledger.memory import Overlay
 from discreet.ledger.postgres import failures
 from discreet.ledger.postgres.adding import PROCEDURE, Adding
 from discreet.ledger.postgres.failures import Lost, Refused
-from discreet.ledger.postgres.link import Link, Step, Values
-from discreet.ledger.postgres.pool import Pool
+from discreet.ledger.postgres.link import Link, Pool, Step, Values
 from discreet.ledger.postgres.statements import DURABLE, FACTS, OUTCOME, STATE, UNSAFE, Statements
 from discreet.ledger.postgres.url import Address
 from discreet.ledger.store import Added, Addition, Row, Transaction

@@ -12,8 +12,7 @@ from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.declared import Values
 from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
-from discreet.mechanisms.stable.spread import ModeBounds, SensitivityBounds
-from discreet.mechanisms.stable.statistic import Statistic
+from discreet.mechanisms.stable.spread import ModeBounds, SensitivityBounds, Statistic
 from discreet.noise import laplace
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.fixedpoint import exp_neg, ln

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.abstract import Mechanism, numbered
+from discreet.mechanisms.abstract import Mechanism, Run, numbered
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width
 from discreet.mechanisms.parameters import read_choice, read_whole
-from discreet.mechanisms.run import Run
 from discreet.mechanisms.streams import square_root
 from discreet.mechanisms.streams.square_root import Draw, Factorization, Progress, SquareRoot, floats, widened
 from discreet.mechanisms.values import read, total

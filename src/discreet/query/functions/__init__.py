@@ -13,9 +13,8 @@ from discreet.query.functions.cast import CASTS
 from discreet.query.functions.function import EVERYTHING, Function, Interval
 from discreet.query.functions.logic import LOGIC
 from discreet.query.functions.pattern import PATTERN
-from discreet.query.functions.spelled import SPELLED
 from discreet.query.functions.text import TEXT
-from discreet.query.functions.time import TIME
+from discreet.query.functions.time import SPELLED, TIME
 
 FUNCTIONS: MappingProxyType[str, Function] = MappingProxyType(
     {f.name: f for f in (*ARITHMETIC, *TRANSCENDENTAL, *LOGIC, *TEXT, *PATTERN, *TIME, *SPELLED, *CALENDAR, *CASTS)}
