@@ -16,7 +16,7 @@ from discreet.local.coins import Coin
 from discreet.local.reals import BITS
 from tests.local.branches import Branches, plain
 
-MODULES = ("piecewise", "local_hashing", "sketches", "heavy_hitters", "privunit")
+MODULES = ("means", "local_hashing", "sketches", "heavy_hitters", "privunit")
 MANY = 50
 """Among so many or more a uniform draw is public, and fixed: the same for all values, as the law of it is."""
 
@@ -55,8 +55,7 @@ def tree(monkeypatch: pytest.MonkeyPatch) -> Branches:
         module = sys.modules[f"discreet.local.{name}"]
         if hasattr(module, "below_vector"):
             monkeypatch.setattr(module, "below_vector", below_vector)
-    for name in ("piecewise", "duchi"):
-        monkeypatch.setattr(sys.modules[f"discreet.local.{name}"], "rounded_at_random", rounded)
+    monkeypatch.setattr(sys.modules["discreet.local.means"], "rounded_at_random", rounded)
     return found
 
 

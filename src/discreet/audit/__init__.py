@@ -39,24 +39,16 @@ if TYPE_CHECKING:
 
 _HOMES = MappingProxyType(
     {
-        "Canaries": "canaries",
-        "Datasets": "neighbours",
-        "Finite": "exact",
-        "Game": "played",
-        "Numbers": "neighbours",
-        "Vectors": "neighbours",
-        "assert_private": "search",
-        "attributes": "games",
+        **dict.fromkeys(("Canaries", "many_runs", "one_run"), "canaries"),
+        **dict.fromkeys(("Datasets", "Numbers", "Vectors"), "neighbours"),
+        **dict.fromkeys(("Finite", "finite"), "exact"),
+        **dict.fromkeys(("Game", "attributes", "game"), "games"),
+        **dict.fromkeys(("assert_private", "refute"), "search"),
         "audit_sql": "sql",
         "distinguish": "sequential",
-        "finite": "exact",
-        "game": "games",
         "lower_bound": "lower_bounds",
-        "many_runs": "canaries",
-        "one_run": "canaries",
         "probe_floats": "probes.floating",
         "probe_state": "probes.stateful",
-        "refute": "search",
     }
 )
 """Public names that are loaded when they are first used."""

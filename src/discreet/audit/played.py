@@ -115,11 +115,12 @@ class Game:
     def __str__(self) -> str:
         first, s = self.rows[0], self.success
         limit = "" if first.allowed is None else f"; the guarantee allows at most {_percent(first.allowed)}"
+        span = f"{100 * first.low:.1f}–{100 * first.high:.1f}"
         lines = [
             f"{self.name}: {self.verdict.upper()}",
             "",
             f"Alice puts in {self._choices()}. Bob sees the output and guesses which.",
-            f"Bob is right in {_percent(first.found)} ({_span(first)}) of {s.samples:,} games{limit}.",
+            f"Bob is right in {_percent(first.found)} ({span}) of {s.samples:,} games{limit}.",
             f"Without the output he would be right in {_percent(float(max(self.priors)))}.",
         ]
         for row in self.rows[1:]:
@@ -148,10 +149,6 @@ def _percent(x: float) -> str:
     return f"{100 * x:.1f} %"
 
 
-def _span(row: GameMeasure) -> str:
-    return f"{100 * row.low:.1f}–{100 * row.high:.1f}"
-
-
 def _body(game: Game) -> str:
     """Return a page's verdict, what Bob reached beside what is allowed, his errors, each world, notes."""
     reached = render_html(["Bob's …", "found", "at least", "at most", "allowed"], [_measure(row) for row in game.rows])
@@ -173,15 +170,11 @@ def _rows(game: Game) -> list[tuple[str, str]]:
     return [
         ("game", "which of two neighbours?" if game.kind == "membership" else "which of several worlds?"),
         ("claimed", claimed),
-        ("Bob", _won(game.success)),
+        ("Bob", f"is right in {chance_words(game.success)}"),
         ("without the output", f"he would be right with chance {number(float(max(game.priors)))}"),
         ("error", f"false-positive rate: at most {number(100 * game.error)} %"),
         ("work", f"{game.samples:,} samples in {game.seconds:.3g} s"),
     ]
-
-
-def _won(success: Chance) -> str:
-    return f"is right in {chance_words(success)}"
 
 
 def _measure(row: GameMeasure) -> list[str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from discreet.accounting.filter import Charge, Filter, Tally
@@ -47,6 +48,7 @@ from discreet.privacy.unit import Relation
 T = TypeVar("T")
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Account:
     """The account of one population of people: what may be learned about each of them, and what has been.
 
@@ -75,50 +77,22 @@ class Account:
         pending: the steps that the next accepted charge takes before itself, in its transaction.
     """
 
-    __slots__ = (
-        "_log",
-        "_units",
-        "analyst",
-        "analysts",
-        "filter",
-        "opened",
-        "pending",
-        "people",
-        "population",
-        "relation",
-        "secret",
-    )
-
+    _log: Log
     population: str
-    relation: Relation
-    filter: str
-    people: People | None
-    analysts: Analysts
-    analyst: str | None
-    secret: bytes
     opened: Opened
-    pending: tuple[Step, ...]
+    secret: bytes
+    analyst: str | None = None
+    pending: tuple[Step, ...] = ()
+    relation: Relation = field(init=False)
+    filter: str = field(init=False)
+    people: People | None = field(init=False)
+    analysts: Analysts = field(init=False)
+    _units: Filter = field(init=False)
 
-    def __init__(
-        self,
-        log: Log,
-        population: str,
-        opened: Opened,
-        secret: bytes,
-        analyst: str | None = None,
-        pending: tuple[Step, ...] = (),
-    ) -> None:
-        self._log = log
-        self.pending = pending
-        self.opened = opened
-        self._units: Filter = meter(opened)
-        self.population = population
-        self.relation = opened.relation
-        self.filter = opened.filter
-        self.people = opened.people
-        self.analysts = opened.analysts
-        self.analyst = analyst
-        self.secret = secret
+    def __post_init__(self) -> None:
+        opened = self.opened
+        self.relation, self.filter, self.people = opened.relation, opened.filter, opened.people
+        self.analysts, self._units = opened.analysts, meter(opened)
 
     def __repr__(self) -> str:
         who = "" if self.analyst is None else f", analyst={self.analyst!r}"

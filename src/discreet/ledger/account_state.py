@@ -1,8 +1,8 @@
-"""One account at one moment: its terms, and every limit that a charge of somebody must pass."""
+"""One account at one moment: its terms, every limit that a charge of somebody must pass, and how it refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from enum import Enum
@@ -151,27 +151,13 @@ class Standing:
 
     def analyst(self, name: str) -> Cap | None:
         """Return an analyst's cap; None for one who has none."""
-        seq = self.terms.analysts.get(name)
-        content = None if seq is None else self._term(seq)
-        if content is None:
-            return None
-        if not isinstance(content, AnalystCapped) or content.name != name:
-            raise self._corrupt(f"on the cap of {name!r}")
         state = analyst_name(self._population, name)
-        spent = self._spent(state, AnalystCapped, lambda charge, spent: charge.analyst == name)
-        return self._cap(f"the analyst {name!r}", state, content, spent)
+        return self._cap(name, self.terms.analysts, AnalystCapped, state, lambda charge, _: charge.analyst == name)
 
     def group(self, name: str) -> Cap | None:
         """Return a group's cap; None for one that has none."""
-        seq = self.terms.groups.get(name)
-        content = None if seq is None else self._term(seq)
-        if content is None:
-            return None
-        if not isinstance(content, GroupCapped) or content.name != name:
-            raise self._corrupt(f"on the cap of the group {name!r}")
         state = group_name(self._population, name)
-        spent = self._spent(state, GroupCapped, lambda charge, spent: charge.analyst is not None)
-        return self._cap(f"the group {name!r}", state, content, spent)
+        return self._cap(name, self.terms.groups, GroupCapped, state, lambda charge, _: charge.analyst is not None)
 
     def analysts(self) -> Iterator[Cap]:
         """All analysts, by name."""
@@ -197,7 +183,21 @@ class Standing:
             raise self._corrupt(f"on the group of {analyst!r}")
         return [cap.limit, *([] if group is None else [group.limit]), self.population]
 
-    def _cap(self, whose: str, state: str, content: AnalystCapped | GroupCapped, spent: Tally) -> Cap:
+    def _cap(
+        self,
+        name: str,
+        said: Mapping[str, int],
+        kind: type[AnalystCapped | GroupCapped],
+        state: str,
+        agrees: Callable[[Charged, Tally], bool],
+    ) -> Cap | None:
+        """Return the cap of this kind and name; None where no entry says one."""
+        if name not in said:
+            return None
+        content, whose = self._term(said[name]), f"the {kind.kind} {name!r}"
+        if not isinstance(content, kind) or content.name != name:
+            raise self._corrupt(f"on the cap of {whose}")
+        spent = self._spent(state, kind, agrees)
         found = reopen(self._units, content.budget, content.capacity)
         return Cap(content, Limit(whose, state, found, content.budget, content.capacity, spent))
 

@@ -114,10 +114,8 @@ def cap_analyst(account: Owned, analyst: str, cap: Budget, group: str | None, by
                     hint="give less, or raise the cap of the group",
                 )
     content = AnalystCapped(who, team, cap, capacity, names.words("by", by), names.words("reason", reason))
-    entry = account.say(content)
+    entry = _said(account, content, analyst_name(account.population, who), old)
     account.agree(replace(now.terms, analysts=now.terms.analysts | {who: entry.seq}))
-    if old is None:
-        account.view.put(analyst_name(account.population, who), tally_text(entry.seq, account.units.empty))
     return entry
 
 
@@ -132,10 +130,9 @@ def cap_group(account: Owned, group: str, cap: Budget, by: str, reason: str) -> 
     if account.opened.analysts is Analysts.APART:
         others = [c for c in now.groups() if c.content.name != team]
         _fits(account, total([reserved(others, now.analysts(), account.units.empty), capacity], account.units.empty))
-    entry = account.say(GroupCapped(team, cap, capacity, names.words("by", by), names.words("reason", reason)))
+    content = GroupCapped(team, cap, capacity, names.words("by", by), names.words("reason", reason))
+    entry = _said(account, content, group_name(account.population, team), old)
     account.agree(replace(now.terms, groups=now.terms.groups | {team: entry.seq}))
-    if old is None:
-        account.view.put(group_name(account.population, team), tally_text(entry.seq, account.units.empty))
     return entry
 
 
@@ -240,6 +237,14 @@ def _apart(now: Standing, analyst: str | None) -> list[str]:
             f"long as it tells and hears nothing else and {arriving}."
         )
     return said
+
+
+def _said(account: Owned, content: AnalystCapped | GroupCapped, state: str, old: Cap | None) -> Entry:
+    """Append a cap, with an empty tally for one that is new."""
+    entry = account.say(content)
+    if old is None:
+        account.view.put(state, tally_text(entry.seq, account.units.empty))
+    return entry
 
 
 def _check(account: Owned, what: str, capacity: Tally, old: Cap | None) -> None:

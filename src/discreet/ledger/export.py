@@ -16,14 +16,13 @@ from discreet.ledger import forms
 from discreet.ledger.chain import GENESIS, canonical, link, parse
 from discreet.ledger.entry import KINDS
 from discreet.ledger.failures import ANOTHER
-from discreet.ledger.store import Row, Store
+from discreet.ledger.store import Row, Store, rows_up_to
 from discreet.ledger.verify import LedgerReport, verify_rows
 
 FORMAT = 1
 """The version of the export's form; the entries have the ledger's own."""
 
 _WHAT = "ledger export"
-_AT_ONCE = 2000
 
 
 def export_lines(store: Store) -> Iterator[str]:
@@ -31,14 +30,8 @@ def export_lines(store: Store) -> Iterator[str]:
     last = store.read(lambda now: now.last())
     end, head = (0, GENESIS) if last is None else (last.seq, last.hash)
     yield canonical({"discreet": _WHAT, "format": FORMAT, "entries": end, "head": head})
-    seq = 0
-    while seq < end:
-        rows = _portion(store, seq, end)
-        for row in rows:
-            yield row.body
-        if not rows:
-            raise LedgerCorrupt(f"the ledger {store.place} lacks entries {seq + 1} to {end}.")
-        seq = rows[-1].seq
+    for row in rows_up_to(store, end):
+        yield row.body
 
 
 def is_export(text: str) -> bool:
@@ -68,10 +61,6 @@ def verify_export(lines: Iterable[str], head: str | None = None) -> LedgerReport
         f"{report.head}: it was cut or changed."
     )
     return replace(report, problems=(*report.problems, problem))
-
-
-def _portion(store: Store, seq: int, end: int) -> list[Row]:
-    return store.read(lambda now: now.rows(after=seq, limit=min(_AT_ONCE, end - seq)))
 
 
 def _header(text: str) -> tuple[int, str]:

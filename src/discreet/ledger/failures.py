@@ -25,7 +25,8 @@ def translated(place: str) -> Iterator[None]:
     except sqlite3.Error as error:
         raise failure(error, place) from error
     except OSError as error:
-        raise LedgerError(f"the ledger {place} cannot be used: {_reason(error)}.", hint=_away(place)) from error
+        reason = (error.strerror or type(error).__name__).lower()
+        raise LedgerError(f"the ledger {place} cannot be used: {reason}.", hint=_away(place)) from error
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -87,7 +88,3 @@ def _away(place: str) -> str:
     if not os.access(path.parent, os.W_OK):
         return f"the folder {path.parent} must be writable: SQLite keeps its journal beside the ledger"
     return "look at the permissions and limits (open files, disk) of this process"
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or type(error).__name__).lower()

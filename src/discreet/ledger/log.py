@@ -112,6 +112,10 @@ class View:
         self, transaction: Transaction, place: str, seen: tuple[int, str], known: Known, told: dict[int, Entry]
     ) -> None:
         self._transaction = transaction
+        # rows as they are stored, not looked at; states and blobs are the transaction's own
+        self.rows, self.get, self.put = transaction.rows, transaction.get, transaction.put
+        self.names, self.blobs = transaction.names, transaction.blobs
+        self.blob, self.put_blob = transaction.blob, transaction.put_blob
         self._place = place
         self._known = known
         self._told = told
@@ -167,10 +171,6 @@ class View:
             self.learned[seq] = found
         return found
 
-    def rows(self, *, after: int, limit: int, population: str | None = None, kind: str | None = None) -> list[Row]:
-        """Return stored rows in order, not looked at."""
-        return self._transaction.rows(after=after, limit=limit, population=population, kind=kind)
-
     def append(self, population: str, content: Content, *, paid: Entry | None = None) -> Entry:
         """Return the new last entry, of now; of the time of the charge that `paid` for it, so that no entry tells how
         long the data took: that follows from whose rows are in it.
@@ -182,30 +182,6 @@ class View:
         self._transaction.append(row)
         self.head = (row.seq, row.hash)
         return entry
-
-    def get(self, name: str) -> str | None:
-        """Return the state of that name."""
-        return self._transaction.get(name)
-
-    def put(self, name: str, value: str) -> None:
-        """Set the state of that name."""
-        self._transaction.put(name, value)
-
-    def names(self) -> list[str]:
-        """Return the names of all states."""
-        return self._transaction.names()
-
-    def blob(self, name: str) -> bytes | None:
-        """Return the bytes of that name."""
-        return self._transaction.blob(name)
-
-    def put_blob(self, name: str, value: bytes | None) -> None:
-        """Set the bytes of that name; None removes them."""
-        self._transaction.put_blob(name, value)
-
-    def blobs(self) -> list[str]:
-        """Return the names of all blobs."""
-        return self._transaction.blobs()
 
     def refuse_moved(self) -> None:
         """Refuse a change to a ledger that goes on elsewhere, or to a store that waits for one to move into it.

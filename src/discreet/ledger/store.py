@@ -16,9 +16,11 @@ transaction and the first line of a block would leave it open for as long as the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from discreet.errors import LedgerCorrupt
 
 T = TypeVar("T")
 
@@ -93,6 +95,29 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give back what is held; any later use is refused."""
+
+
+_AT_ONCE = 2000
+"""Rows that are read in one transaction, so that a long ledger does not keep writers waiting."""
+
+
+def rows_up_to(store: Store, end: int) -> Iterator[Row]:
+    """Yield the rows of a store up to a number, read in portions.
+
+    Raises:
+        LedgerCorrupt: a row is missing.
+    """
+    seq = 0
+
+    def portion(now: Transaction) -> list[Row]:
+        return now.rows(after=seq, limit=min(_AT_ONCE, end - seq))
+
+    while seq < end:
+        rows = store.read(portion)
+        if not rows:
+            raise LedgerCorrupt(f"the ledger {store.place} lacks entries {seq + 1} to {end}.")
+        yield from rows
+        seq = rows[-1].seq
 
 
 class Addition(NamedTuple):

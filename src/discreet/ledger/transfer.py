@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import os
 
-from discreet.errors import LedgerCorrupt, LedgerError
+from discreet.errors import LedgerError
 from discreet.ledger import names
 from discreet.ledger.entry import Moved, Opened
 from discreet.ledger.log import HEAD, NO_END, Log, View
 from discreet.ledger.states import ARRIVED, MARK, MARKED, MOVED, moved_text, read_moved
-from discreet.ledger.store import Row, Store, Transaction
-
-_AT_ONCE = 2000
+from discreet.ledger.store import Store, Transaction, rows_up_to
 
 
 def transfer(old: Log, new: Store, *, by: str, reason: str) -> None:
@@ -69,14 +67,8 @@ def _copy(old: Store, copy: Transaction, place: str, end: int, head: str) -> Non
             hint="find the one that it went on in: a second copy would spend every budget twice",
         )
     _refuse_full(copy, place)
-    seq = 0
-    while seq < end:
-        rows = _portion(old, seq, end)
-        if not rows:
-            raise LedgerCorrupt(f"the ledger {old.place} lacks entries {seq + 1} to {end}.")
-        for row in rows:
-            copy.append(row)
-        seq = rows[-1].seq
+    for row in rows_up_to(old, end):
+        copy.append(row)
     states = old.read(lambda now: {name: now.get(name) or "" for name in now.names()})
     for name, value in states.items():
         if name not in (HEAD, MOVED, ARRIVED, MARK, MARKED):
@@ -84,10 +76,6 @@ def _copy(old: Store, copy: Transaction, place: str, end: int, head: str) -> Non
     copy.put(HEAD, f"{end} {head}")
     for name in old.read(lambda now: now.blobs()):
         copy.put_blob(name, _blob(old, name))
-
-
-def _portion(old: Store, seq: int, end: int) -> list[Row]:
-    return old.read(lambda now: now.rows(after=seq, limit=min(_AT_ONCE, end - seq)))
 
 
 def _blob(old: Store, name: str) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from discreet.accounting.filter import Filter, Tally, reopen_filter, within
 from discreet.errors import DiscreetError, LedgerCorrupt
@@ -105,10 +105,9 @@ class Book:
                 )
             ),
         }
-        for name, member in self.analysts.items():
-            found[analyst_name(self.population, name)] = tally_text(member.last, member.spent)
-        for name, member in self.groups.items():
-            found[group_name(self.population, name)] = tally_text(member.last, member.spent)
+        for members, state_of in ((self.analysts, analyst_name), (self.groups, group_name)):
+            for name, member in members.items():
+                found[state_of(self.population, name)] = tally_text(member.last, member.spent)
         return found
 
     def open(self) -> list[str]:
@@ -216,19 +215,18 @@ class Book:
             return [*wrong, "adds an analyst to a group without a cap"]
         if old is not None and isinstance(old.cap, AnalystCapped) and old.cap.group != cap.group:
             wrong.append("moves an analyst to another group")
-        self.analysts[cap.name] = Member(
-            cap, seq, self.filter.empty if old is None else old.spent, seq if old is None else old.last
-        )
+        self.analysts[cap.name] = self._member(cap, seq, old)
         return wrong + self._reservations()
 
     def cap_group(self, seq: int, cap: GroupCapped) -> list[str]:
         """Take in a group's cap."""
         old = self.groups.get(cap.name)
         wrong = self._ended() + self._cap(cap, old)
-        self.groups[cap.name] = Member(
-            cap, seq, self.filter.empty if old is None else old.spent, seq if old is None else old.last
-        )
+        self.groups[cap.name] = self._member(cap, seq, old)
         return wrong + self._reservations()
+
+    def _member(self, cap: AnalystCapped | GroupCapped, seq: int, old: Member | None) -> Member:
+        return Member(cap, seq, self.filter.empty, seq) if old is None else replace(old, cap=cap, said=seq)
 
     def _cap(self, cap: AnalystCapped | GroupCapped, old: Member | None) -> list[str]:
         wrong = self._capacity(cap.budget, cap.capacity, "its cap")

@@ -1,4 +1,4 @@
-"""What the means have in common: numbers of a declared range, whole numbers reported, the deviation of their mean."""
+"""Randomizers for means: Laplace, the piecewise mechanism and Duchi's, over numbers of a declared range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every mechanism shows before it has seen any data."""
+"""What every mechanism shows before it has seen any data, and how one that answers as it goes is held to one run."""
 
 from __future__ import annotations
 

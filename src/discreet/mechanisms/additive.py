@@ -77,7 +77,7 @@ class Additive(ABC):
 
     def quantile(self, confidence: Real) -> int:
         """Return the least t with P(|Z| ≤ t) ≥ `confidence`, judged by the upper bound `tail`."""
-        alpha = _at_most(1 - read_confidence(confidence))
+        alpha = math.nextafter(float(1 - read_confidence(confidence)), 0.0)  # at most
         if self.tail(0) <= alpha:
             return 0
         return first_whole(lambda t: self.tail(t) <= alpha)
@@ -280,10 +280,6 @@ def _capped(x: Fraction, most: int = 1000) -> float:
 def _above(p: float) -> float:
     """Return a bound on a probability that was computed with a few roundings, and that no underflow makes zero."""
     return min(1.0, p * (1 + _MARGIN) + 5e-324)
-
-
-def _at_most(x: Fraction) -> float:
-    return math.nextafter(float(x), 0.0)
 
 
 def as_objects(values: list[int]) -> Integers:

@@ -80,7 +80,8 @@ class Selection(Mechanism):
         (2Δ/ε)(ln n + ln 1/(1 − confidence)): Dwork, Roth, Corollary 3.12; half of it where they are
         monotonic.
         """
-        return _up(float(1 / self.rate) * (math.log(count("candidates", candidates)) + _surprise(confidence)))
+        surprise = -math.log(1 - read_confidence(confidence))
+        return float(1 / self.rate) * (math.log(count("candidates", candidates)) + surprise) * (1 + 2.0**-48)
 
     @abstractmethod
     def _index(self, utilities: Utilities, rng: Entropy) -> int: ...
@@ -176,12 +177,3 @@ def _numbers(utilities: Utilities) -> Utilities:
 
 
 _NUMBERS = (int, float, Fraction, np.integer, np.float64, np.float32, np.float16)
-
-
-def _surprise(confidence: Real) -> float:
-    """Return the logarithm of 1/(1 − confidence)."""
-    return -math.log(1 - read_confidence(confidence))
-
-
-def _up(x: float) -> float:
-    return x * (1 + 2.0**-48)

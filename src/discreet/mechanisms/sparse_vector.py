@@ -500,13 +500,10 @@ def split(epsilon: Fraction, cutoff: int, monotonic: bool) -> tuple[Fraction, Fr
     any ratio is private.
     """
     m = cutoff if monotonic else 2 * cutoff
-    ratio = Fraction(_cube_root(m * m << 48), 1 << 16)
+    n = m * m << 48
+    root = first_whole(lambda x: x**3 > n, 0, 1 << (n.bit_length() + 2) // 3 + 1) - 1  # ∛n, rounded down
+    ratio = Fraction(root, 1 << 16)
     return epsilon / (1 + ratio), epsilon - epsilon / (1 + ratio)
-
-
-def _cube_root(n: int) -> int:
-    """Return the largest integer whose cube is at most n."""
-    return first_whole(lambda x: x**3 > n, 0, 1 << (n.bit_length() + 2) // 3 + 1) - 1
 
 
 def _share(answers: Real | None) -> Fraction | Literal["gap"] | None:

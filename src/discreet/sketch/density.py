@@ -1,4 +1,4 @@
-"""Kernel density and similarity from one private sketch."""
+"""Kernel density, similarity, and the class to which a vector is most similar, each from one private sketch."""
 
 from __future__ import annotations
 

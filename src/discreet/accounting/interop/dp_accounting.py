@@ -112,16 +112,8 @@ class _Reader:
         _holds_only(relation, self.relation)
 
 
-def _no_op(values: _Values, relation: Relation) -> PrivacyLoss:
-    return PrivacyLoss(Composed())
-
-
-def _gaussian(values: _Values, relation: Relation) -> PrivacyLoss:
-    return accounting.gaussian(positive("noise_multiplier", values["noise_multiplier"]) / contributions(relation))
-
-
-def _laplace(values: _Values, relation: Relation) -> PrivacyLoss:
-    return accounting.laplace(positive("noise_multiplier", values["noise_multiplier"]), contributions(relation))
+def _multiplier(values: _Values) -> Fraction:
+    return positive("noise_multiplier", values["noise_multiplier"])
 
 
 def _discrete_laplace(values: _Values, relation: Relation) -> PrivacyLoss:
@@ -166,9 +158,9 @@ def _zcdp(values: _Values, relation: Relation) -> PrivacyLoss:
 
 _LEAVES: Mapping[str, Callable[[_Values, Relation], PrivacyLoss]] = MappingProxyType(
     {
-        "NoOpDpEvent": _no_op,
-        "GaussianDpEvent": _gaussian,
-        "LaplaceDpEvent": _laplace,
+        "NoOpDpEvent": lambda v, _: PrivacyLoss(Composed()),
+        "GaussianDpEvent": lambda v, relation: accounting.gaussian(_multiplier(v) / contributions(relation)),
+        "LaplaceDpEvent": lambda v, relation: accounting.laplace(_multiplier(v), contributions(relation)),
         "DiscreteLaplaceDpEvent": _discrete_laplace,
         "DiscreteGaussianDpEvent": _discrete_gaussian,
         "RandomizedResponseDpEvent": _randomized_response,

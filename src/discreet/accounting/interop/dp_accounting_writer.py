@@ -105,14 +105,6 @@ def _use(event: Event, relation: Relation) -> _Written:
     return _WRITERS[type(event)](event, relation)
 
 
-def _approximate(e: ApproximateEvent, relation: Relation) -> _Written:
-    return _event("EpsilonDeltaDpEvent", epsilon=up(e.epsilon), delta=up(e.delta))
-
-
-def _zcdp(e: ZCDPEvent, relation: Relation) -> _Written:
-    return _event("ZCDpEvent", rho=up(e.rho), xi=0.0)
-
-
 def _laplace(e: LaplaceEvent, relation: Relation) -> _Written:
     return _noise("LaplaceDpEvent", contributions(relation) / e.ratio) if e.ratio else _event("NoOpDpEvent")
 
@@ -165,10 +157,6 @@ def _response(noise: Fraction, buckets: int, relation: Relation) -> _Written:
     return _event("RandomizedResponseDpEvent", noise_parameter=down(noise), num_buckets=buckets)
 
 
-def _bounded_range(e: BoundedRangeEvent, relation: Relation) -> _Written:
-    return _event("ExponentialMechanismDpEvent", epsilon=up(e.epsilon))
-
-
 def _poisson(e: PoissonEvent, relation: Relation) -> _Written:
     inner = _use(e.event, relation)
     return _event("PoissonSampledDpEvent", sampling_probability=min(up(e.rate), 1.0), event=inner)
@@ -181,15 +169,15 @@ def _fixed_size(e: FixedSizeEvent, relation: Relation) -> _Written:
 
 _WRITERS: Mapping[type[Event], Callable[[Any, Relation], _Written]] = MappingProxyType(
     {
-        ApproximateEvent: _approximate,
-        ZCDPEvent: _zcdp,
+        ApproximateEvent: lambda e, _: _event("EpsilonDeltaDpEvent", epsilon=up(e.epsilon), delta=up(e.delta)),
+        ZCDPEvent: lambda e, _: _event("ZCDpEvent", rho=up(e.rho), xi=0.0),
         LaplaceEvent: _laplace,
         GaussianEvent: _gaussian,
         DiscreteLaplaceEvent: _discrete_laplace,
         DiscreteGaussianEvent: _discrete_gaussian,
         RandomizedResponseEvent: _randomized_response,
         AtomsEvent: _atoms,
-        BoundedRangeEvent: _bounded_range,
+        BoundedRangeEvent: lambda e, _: _event("ExponentialMechanismDpEvent", epsilon=up(e.epsilon)),
         PoissonEvent: _poisson,
         FixedSizeEvent: _fixed_size,
     }

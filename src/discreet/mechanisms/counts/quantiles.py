@@ -1,4 +1,4 @@
-"""Many quantiles of one column, each level of a binary tree of them for the price of one."""
+"""Quantiles of one column by the exponential mechanism: the median in one call, or many in a binary tree."""
 
 from __future__ import annotations
 

@@ -202,10 +202,6 @@ def _concat(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     return joined
 
 
-def _pipe(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
-    return exp.DPipe(this=_as_text(node.this, reader), expression=_as_text(node.expression, reader))
-
-
 def _as_text(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if reader.kinds.of(node) not in (Type.TEXT, Type.INT) and not isinstance(node, exp.Null):
         reader.refuse(node, "may be spelled in another way when it becomes text", "join texts and whole numbers only")
@@ -286,10 +282,6 @@ def _quantile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     return exp.PercentileCont(this=reader.read(node.this), expression=reader.read(node.args["quantile"]))
 
 
-def _safe_divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
-    return exp.Div(this=reader.read(node.this), expression=reader.read(node.expression))
-
-
 def _ours(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """Functions that only private databases have."""
     if node.name.lower() not in (*ENDS, "sum_within", "count_within"):
@@ -306,13 +298,6 @@ def _unequal(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if not isinstance(inner, exp.Select):
         reader.refuse(node)
     return exp.Not(this=exp.In(this=reader.read(node.this), query=exp.Subquery(this=reader.read(inner))))
-
-
-def _same(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
-    return exp.NullSafeEQ(this=reader.read(node.this), expression=reader.read(node.expression))
-
-
-"""Nodes that are said in another way, or whose meaning depends on the dialect."""
 
 
 def extract(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
@@ -440,14 +425,14 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.If: _arm,
     exp.Nvl2: _nvl2,
     exp.Div: _divide,
-    exp.SafeDivide: _safe_divide,
+    exp.SafeDivide: lambda node, of: exp.Div(this=of.read(node.this), expression=of.read(node.expression)),
     exp.IntDiv: _whole_divide,
     exp.Round: _round,
     exp.Log: _log,
     exp.Least: _extreme,
     exp.Greatest: _extreme,
     exp.Concat: _concat,
-    exp.DPipe: _pipe,
+    exp.DPipe: lambda node, of: exp.DPipe(this=_as_text(node.this, of), expression=_as_text(node.expression, of)),
     exp.Like: _like,
     exp.ILike: _like,
     exp.Trim: _trim,
@@ -459,8 +444,9 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.LogicalAnd: _either("BOOL_AND"),
     exp.WithinGroup: _percentile,
     exp.Quantile: _quantile,
-    exp.EqualNull: _same,
+    exp.EqualNull: lambda node, of: exp.NullSafeEQ(this=of.read(node.this), expression=of.read(node.expression)),
     exp.NEQ: _unequal,
     exp.Anonymous: _ours,
     **TIMES,
 }
+"""Nodes that are said in another way, or whose meaning depends on the dialect."""

@@ -1,5 +1,11 @@
-"""Regular expressions over text. Patterns are written out and read beforehand, so that no row and no pattern can fail
-or take more than linear time in the database.
+"""Regular expressions over text: the part of RE2's language whose meaning is the same here, run as small programs.
+
+Patterns are written out and read beforehand, so that no row and no pattern can fail or take more than linear time in
+the database. Here a pattern becomes a program that is run with a list of threads (Pike's machine): the time is at most
+the product of the two lengths, for every text, and the match found is the leftmost one that comes first, as in RE2.
+
+References:
+    Cox 2009, *Regular Expression Matching: the Virtual Machine Approach*, https://swtch.com/~rsc/regexp/regexp2.html
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dates and times: their parts, and their truncation to a unit of the calendar."""
+"""Dates and times: their parts, their truncation to a unit of the calendar, and their spelling by a written format."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from discreet.query.relation.node import (
     Project,
     fields,
     filtered,
-    places_of,
+    scanned,
     whole,
 )
 from discreet.query.relation.settle import columns_in, renamed
@@ -385,7 +385,7 @@ def _met(
     around: Rows, inner: InnerRows, conditions: Sequence[Expr], folds: Sequence[tuple[Column, Fold]], context: Context
 ) -> tuple[Group, list[Expr]]:
     """Return the aggregates for each different row of values around, and how a row finds its own."""
-    for table in places_of(around.node):
+    for table in (t.name for t in scanned(around.node)):
         context.read(table)
     asked = columns_in([*conditions, *(f.argument for _, f in folds)]) & _columns(around)
     read = sorted(asked, key=lambda c: int(c.name[1:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -144,17 +145,24 @@ class Both:
 Node: TypeAlias = TableScan | Reach | Project | Join | Group | Windows | Distinct | Both
 
 
+def inputs(node: Node) -> tuple[Node, ...]:
+    """Return the relations that it is made of; of an owned one the first says whose the rows are."""
+    match node:
+        case TableScan():
+            return ()
+        case Reach():
+            return (node.owners,)
+        case Join() | Both():
+            return node.left, node.right
+        case _:
+            return (node.source,)
+
+
 def is_owned(node: Node) -> bool:
     """Whether the rows belong to units."""
-    match node:
-        case TableScan(table, _):
-            return not table.public
-        case Reach():
-            return True
-        case Join() | Both():
-            return is_owned(node.left)
-        case _:
-            return is_owned(node.source)
+    if isinstance(node, TableScan):
+        return not node.table.public
+    return isinstance(node, Reach) or is_owned(inputs(node)[0])
 
 
 def is_once(node: Node) -> bool:
@@ -206,39 +214,19 @@ def filtered(node: Node, where: Expr) -> Project:
 
 def unit_type(node: Node) -> Type | None:
     """Return the type of u; None for public rows."""
-    match node:
-        case TableScan(table, _):
-            return None if table.public else table.columns[table.unit.column or ""]
-        case Reach():
-            return unit_type(node.owners)
-        case Join() | Both():
-            return unit_type(node.left)
-        case _:
-            return unit_type(node.source)
+    if isinstance(node, TableScan):
+        return None if node.table.public else node.table.columns[node.table.unit.column or ""]
+    return unit_type(inputs(node)[0])
+
+
+def scanned(node: Node) -> Iterator[TableSchema]:
+    """Yield the tables that are read, in the order of the text, a table again for each place that reads it."""
+    if isinstance(node, TableScan | Reach):
+        yield node.table
+    for source in inputs(node):
+        yield from scanned(source)
 
 
 def tables_of(node: Node) -> tuple[TableSchema, ...]:
     """Return the tables that are read, each once, in order."""
-    match node:
-        case TableScan(table, _):
-            found: tuple[TableSchema, ...] = (table,)
-        case Reach(table, _, owners, _):
-            found = (table, *tables_of(owners))
-        case Join() | Both():
-            found = (*tables_of(node.left), *tables_of(node.right))
-        case _:
-            found = tables_of(node.source)
-    return tuple({t.name: t for t in found}.values())
-
-
-def places_of(node: Node) -> list[str]:
-    """Return the tables that are read, a table again for each place that reads it."""
-    match node:
-        case TableScan(table, _):
-            return [table.name]
-        case Reach(table, _, owners, _):
-            return [table.name, *places_of(owners)]
-        case Join() | Both():
-            return [*places_of(node.left), *places_of(node.right)]
-        case _:
-            return places_of(node.source)
+    return tuple({t.name: t for t in scanned(node)}.values())

@@ -29,7 +29,6 @@ from discreet.query.relation.nested import SUBQUERY, lift, read_where, subquerie
 from discreet.query.relation.node import (
     Both,
     Distinct,
-    Fold,
     Group,
     Join,
     Node,
@@ -39,6 +38,7 @@ from discreet.query.relation.node import (
     TableScan,
     Windows,
     fields,
+    inputs,
     is_once,
     is_owned,
     tables_of,
@@ -276,7 +276,7 @@ def describe(node: Node) -> list[Any]:
         case Join(kind, left, right, on, columns, _):
             return ["join", kind.name, _pairs(columns), _maybe(on), describe(left), describe(right)]
         case Group(source, keys, folds, _):
-            told = [[c.name, _fold(f)] for c, f in folds]
+            told = [[c.name, [f.name, _maybe(f.argument)]] for c, f in folds]
             return ["group", [[c.name, e.identity] for c, e in keys], told, describe(source)]
         case Windows(source, kept, columns):
             return ["windows", _pairs(kept), [[c.name, _over(o)] for c, o in columns], describe(source)]
@@ -299,10 +299,6 @@ def _pairs(columns: tuple[tuple[Column, Column | str], ...]) -> list[list[str]]:
 
 def _maybe(expr: Expr | None) -> Any:
     return None if expr is None else expr.identity
-
-
-def _fold(fold: Fold) -> list[Any]:
-    return [fold.name, _maybe(fold.argument)]
 
 
 def _over(over: Over) -> list[Any]:
@@ -332,15 +328,13 @@ def _growth(node: Node) -> tuple[int, int]:
         case TableScan(table, _):
             rows = (table.rows or 1) if table.public else 1
             return rows, rows
-        case Reach():
-            return _growth(node.owners)
         case Both():
             (one, large), (other, larger) = _growth(node.left), _growth(node.right)
             return one + other, max(large, larger)
         case Join():
             return _joined(node)
         case _:
-            return _growth(node.source)
+            return _growth(inputs(node)[0])
 
 
 def _joined(node: Join) -> tuple[int, int]:

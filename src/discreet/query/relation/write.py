@@ -8,7 +8,6 @@ from discreet.query.relation.node import (
     Both,
     Distinct,
     Fold,
-    Frame,
     Group,
     Join,
     JoinKind,
@@ -104,18 +103,14 @@ def _over(over: Over, every: tuple[Column, ...], *, owned: bool) -> str:
     ]
     if over.total:
         terms += [f"r.{c.name}" for c in every]
-    parts = [*([f"PARTITION BY {partition}"] if partition else []), *_order(terms), *_frame(over.frame)]
+    parts = [f"PARTITION BY {partition}"] if partition else []
+    parts += [f"ORDER BY {', '.join(terms)}"] if terms else []
+    if over.frame is not None:
+        first, last = over.frame
+        parts.append(f"ROWS BETWEEN {_end(first, 'PRECEDING')} AND {_end(last, 'FOLLOWING')}")
     arguments = ", ".join(_argument(a, place) for place, a in enumerate(over.arguments))
     arguments = arguments or ("*" if over.name == "count" else "")
     return f"{over.name}({arguments}) OVER ({' '.join(parts)})"
-
-
-def _order(terms: list[str]) -> list[str]:
-    return [f"ORDER BY {', '.join(terms)}"] if terms else []
-
-
-def _frame(frame: Frame | None) -> list[str]:
-    return [] if frame is None else [f"ROWS BETWEEN {_end(frame[0], 'PRECEDING')} AND {_end(frame[1], 'FOLLOWING')}"]
 
 
 def _end(rows: int | None, unbounded: str) -> str:
