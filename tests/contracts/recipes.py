@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from discreet.engine.cells import CellUse, ColumnUse, GroupsUse, ReportsUse, TotalsUse, TreeUse
+from discreet.engine.cells import ColumnUse, GroupsUse, ReportsUse, TotalsUse, TreeUse
+from discreet.engine.flows import FlowUse
+from discreet.engine.looks import CensusUse, SizedUse
 from discreet.engine.meter import PlannedUse
 from discreet.engine.person_parts import PartUse
 from discreet.errors import DiscreetError, InternalError
@@ -33,8 +35,8 @@ class Fault(NamedTuple):
     saw: str
 
 
-def planned(use: PlannedUse, relation: Relation) -> Norms:
-    """Return how far one unit may move a draw, as the plan says."""
+def planned(use: PlannedUse, relation: Relation, unit: str | None) -> Norms:
+    """Return how far one unit may move a draw, as the plan says: the unit of this column, where rows have two."""
     times = 2 if relation is Relation.REPLACE else 1
     if isinstance(use, PartUse):
         part: Any = use.part
@@ -42,8 +44,13 @@ def planned(use: PlannedUse, relation: Relation) -> Norms:
     if isinstance(use, ReportsUse):  # a unit is in one count of each report
         n = times * len(use.query.reports)
         return Norms(n, 1, n, n)
-    if not isinstance(use, CellUse):  # counts of a first stage: a unit is in one of them
+    if isinstance(use, CensusUse | SizedUse):  # counts of a first stage: a unit is in one of them
         return Norms(times, 1, times, times)
+    if isinstance(use, FlowUse):
+        assert use.plan.flows is not None
+        (side,) = (p.side for p in use.plan.flows.parties if p.unit.column == unit)
+        s = side.sensitivities[use.place]
+        return Norms(s.l0, s.linf, s.l1, s.l2_squared)
     if isinstance(use, GroupsUse):
         assert use.query.allocation.threshold is not None
         n = use.query.allocation.threshold.touched
@@ -270,7 +277,7 @@ def moves(row: RecipeRow, relation: Relation, effort: Effort = QUICK) -> Iterato
             for neighbour in neighbours:
                 other = bench.run(recipe, plan, neighbour, script, replayed)
                 for a, b in zip(base.told, other.told, strict=False):
-                    yield Move(a.draw.of, moved(a.exact, b.exact), planned(a.use, relation), name)
+                    yield Move(a.draw.of, moved(a.exact, b.exact), planned(a.use, relation, row.unit.column), name)
 
 
 CHECKS: tuple[Callable[[RecipeRow, Relation, Effort], Iterator[Fault]], ...] = (

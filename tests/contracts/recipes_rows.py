@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from discreet.catalog.schema import TableSchema
+from discreet.catalog.types import Type
 from discreet.engine.cells import measured
 from discreet.engine.sql_recipe import Questions
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
@@ -18,8 +19,10 @@ from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.sparse_vector import SparseVector
 from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.plan.auto_bounds.asking import plan_in_stages
+from discreet.plan.flows.plan import make_flow_plan
 from discreet.plan.plan import Plan, alone
 from discreet.plan.planner import make_query, plan_batch
+from discreet.plan.query import kind_of
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.dialects.dialect import prepare
 from discreet.recipes import (
@@ -75,6 +78,29 @@ def batch(name: str, *texts: str) -> RecipeRow:
         return plan_batch({f"q{i}": sql for i, sql in enumerate(texts)}, tables, **ASKED)
 
     return RecipeRow(name, lambda: Questions(make), trusted=False, slow=True)
+
+
+PATIENTS, DOCTORS = PrivacyUnit("who", max_rows=2), PrivacyUnit("doctor", max_rows=3)
+
+
+def flows(name: str, sql: str, *, unit: PrivacyUnit) -> RecipeRow:
+    """The row of a question to patients and doctors, of whom units of one are the people."""
+
+    def make(tables: Sequence[TableSchema], part: Fraction) -> Plan:
+        return make_flow_plan(
+            sql,
+            [replace(table, unit=PATIENTS) for table in tables],
+            {"t": (PATIENTS, DOCTORS)},
+            populations=("patients", "doctors"),
+            relations=(tables[0].relation, tables[0].relation),
+            version=None,
+            epsilons=(Fraction(1), Fraction(2)),
+            deltas=(Fraction(0), Fraction(0)),
+            kind=kind_of(None),
+        )
+
+    other = "doctor" if unit is PATIENTS else "who"
+    return RecipeRow(name, lambda: Questions(make), unit=unit, others={other: Type.INT}, trusted=False)
 
 
 @dataclass(frozen=True)
@@ -231,6 +257,7 @@ class Online(PersonRecipe):
 
 MANY = ("SELECT COUNT(*) AS k, SUM(x) AS s FROM t", "SELECT ward, COUNT(*) AS k FROM t GROUP BY ward")
 POISSON, FIXED = PoissonSampling(Fraction(1, 3)), FixedSizeSampling(100, 5000)
+FLOWS = "SELECT ward, COUNT(*) AS k, SUM(x) AS s FROM t GROUP BY ward"
 ROWS = (
     question("sums", "SELECT COUNT(*) AS k, SUM(x) AS s, AVG(n) AS a, COUNT(DISTINCT n) AS d FROM t WHERE n > 0"),
     question("sums of rows", "SELECT COUNT(*) AS k, SUM(x) AS s FROM t", unit=ROW),
@@ -243,6 +270,8 @@ ROWS = (
     staged("chosen caps", "SELECT ward, SUM(v) AS s FROM t GROUP BY ward", caps=True),
     staged("chosen ranges", "SELECT SUM(v) AS s, COUNT(*) AS k FROM t", caps=False),
     batch("batch", *MANY),
+    flows("patients of doctors", FLOWS, unit=PATIENTS),
+    flows("doctors of patients", FLOWS, unit=DOCTORS),
     RecipeRow("cells", Counts),
     RecipeRow("each", Tally),
     RecipeRow("each apart", lambda: Tally(apart=True)),
