@@ -116,6 +116,14 @@ def test_a_look_at_more_people_than_pay(monkeypatch: pytest.MonkeyPatch) -> None
     refused(session, replace(plan, stages=stages, measurements=(few.last,)), monkeypatch)
 
 
+@pytest.mark.parametrize("sql", [COUNT, "SELECT MEDIAN(x) AS n FROM t", "SELECT COUNT(DISTINCT x) AS n FROM t"])
+def test_a_query_of_more_people_than_pay(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = one(per_person=dp.Budget(2), budget=None)
+    plan, few = session.plan(sql, epsilon=1), session.plan(f"{sql} WHERE x > 3", epsilon=1)
+    forged = replace(plan, measurements=(replace(plan.query, question=few.query.question),))
+    refused(session, forged, monkeypatch)
+
+
 def test_counts_outside_a_range_with_less_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     session = dp.connect({"t": FRAME}, unit=UNIT, budget=dp.Budget(10), population="p", ledger=":memory:")
     plan = session.plan("SELECT SUM(x) AS s FROM t", epsilon=1, bounds="values")

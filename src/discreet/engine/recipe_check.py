@@ -52,13 +52,6 @@ def verified(
             "pays for.",
             hint="make its plan with discreet.recipes.plan_recipe, or discreet.plan.planner.plan_batch",
         )
-    if account.people is not None and plan.measurements:  # whose rows a query reads is no part of the claim
-        raise InvalidParameter(
-            f"{type(recipe).__name__} is a recipe of your own that draws of a query, and each person of "
-            f"{account.population!r} has a budget of their own: what a query costs each of them is derived for queries "
-            "that the session plans.",
-            hint="ask with session.sql or session.batch; or plan private parts of rows, discreet.recipes.plan_recipe",
-        )
     if stays_open:
         plan = kept_open(plan)
     name = f"{type(recipe).__module__}.{type(recipe).__qualname__}"

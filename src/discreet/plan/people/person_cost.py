@@ -18,14 +18,23 @@ from fractions import Fraction
 
 from discreet.accounting.filter import BasicFilter, Charge, Filter, GDPFilter, RenyiFilter, Tally, ZCDPFilter
 from discreet.catalog.schema import TableSchema
-from discreet.errors import InternalError, UnsupportedQuery
+from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.ledger.people.table import BEYOND, CAPACITY, parts_of
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, contribution_stages, needs_secret, scope_stages
+from discreet.plan.bound import (
+    BoundedQuery,
+    bounded_sql,
+    bounding,
+    contribution_stages,
+    needs_secret,
+    scope_stages,
+    spread_sql,
+)
 from discreet.plan.cost import sensitivity_of
 from discreet.plan.grouping_sets.moves import ColumnReach, level_moves
 from discreet.plan.grouping_sets.split_budget import levels_of
-from discreet.plan.query import Query
+from discreet.plan.query import Query, statements
+from discreet.plan.reports import report_sql
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
 
@@ -124,6 +133,28 @@ def everybody_cost(scopes: Sequence[BoundedQuery], charge: Charge, rule: Filter,
     parts = tuple(parts_of(x, most) for x, most in zip(worst, capacity, strict=True))
     different = {scope_stages(b): b for b in scopes}
     return PersonCost(tuple(_everybody(b, parts) for b in different.values()), parts)
+
+
+def scope_of(query: Query) -> BoundedQuery:
+    """Return whose rows a query reads that somebody else has planned: its statements are those of its question.
+
+    Raises:
+        InvalidParameter: they are others, whose people are not known.
+    """
+    question = query.question
+    b = bounding(question)
+    sql, distinct = statements(question, b)
+    spreads = [spread_sql(b, looked.spread) for looked in question.spreads]
+    reports = report_sql(b, query.reports) if query.truncation else ()
+    if (query.sql, query.distinct, query.truncation) != (sql, distinct, reports) or [
+        text for _, text in query.spreads
+    ] != spreads:
+        raise InvalidParameter(
+            "The statements of this query are not those of its question, so that it is not known whom it asks about, "
+            "and each person has a budget of their own. Nothing was charged.",
+            hint="ask it with session.sql or session.batch",
+        )
+    return b
 
 
 def same_people(plan: Query, other: Query) -> bool:
