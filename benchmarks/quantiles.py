@@ -92,14 +92,18 @@ def by_tree(plan: Query, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rou
 
 def drawn_by_tree(plan: Query, exact: ExactLeaves, p: Fraction, rounds: int) -> list[tuple[int, int, int]]:
     """The leaf at p and the ends of its interval."""
-    (looked,), (noise,) = plan.question.spreads, plan.allocation.spreads
+    (tree_read,), (noise,) = plan.question.trees, plan.allocation.trees
     assert not isinstance(noise, ExponentialQuantile)
     law, found = noise, []
     for _ in range(rounds):
         tree = NoisyTree(
-            looked.spread, law, {}, is_row=True, draw=lambda i, j: tuple(law.add(exact.sums(looked.spread, i, j), RNG))
+            tree_read.shape,
+            law,
+            {},
+            is_row=True,
+            draw=lambda i, j: tuple(law.add(exact.sums(tree_read.shape, i, j), RNG)),
         )
-        tree.look(looked)
+        tree.look(tree_read)
         leaf = tree._leaf(p)
         low, high = tree._between(p, Fraction(19, 20))
         found.append((leaf, min(low, leaf), max(high, leaf)))
@@ -108,9 +112,9 @@ def drawn_by_tree(plan: Query, exact: ExactLeaves, p: Fraction, rounds: int) -> 
 
 def by_rank(plan: Query, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rounds: int) -> Measured:
     """The exponential mechanism, with its interval."""
-    spread, relation = plan.question.spreads[0].spread, plan.question.table.relation
+    shape, relation = plan.question.trees[0].shape, plan.question.table.relation
     q = ExponentialQuantile(epsilon=epsilon, p=p, relation=relation)
-    return judged(drawn_by_rank(q, exact, spread.leaves, rounds), exact, p)
+    return judged(drawn_by_rank(q, exact, shape.leaves, rounds), exact, p)
 
 
 def drawn_by_rank(q: ExponentialQuantile, exact: ExactLeaves, leaves: int, rounds: int) -> list[tuple[int, int, int]]:
@@ -184,15 +188,15 @@ def widths(rounds: int) -> list[Claim]:
                     make_query(f"SELECT {asked} FROM t", [table], population="p", version=None, epsilon=epsilon)
                     for asked in (f"QUANTILE_CONT(x, {p}) AS q", "MEDIAN(x) AS q, QUANTILE_CONT(x, 0.9) AS r")
                 ]
-                leaves = both[0].question.spreads[0].spread.leaves
+                leaves = both[0].question.trees[0].shape.leaves
                 exact = ExactLeaves.of(Counter((values * leaves / 1000).astype(int).tolist()))
-                (q,) = both[0].allocation.spreads
+                (q,) = both[0].allocation.trees
                 assert isinstance(q, ExponentialQuantile)
                 found = drawn_by_rank(q, exact, leaves, rounds)
                 trees = drawn_by_tree(both[1], exact, Fraction(p), rounds)
                 width = [float(np.median([high - low + 1 for _, low, high in f])) for f in (found, trees)]
-                spread = np.quantile([leaf for leaf, _, _ in trees], [0.025, 0.975])
-                pair = width[0] / central(q, exact, leaves), width[1] / (float(spread[1] - spread[0]) + 1)
+                ends = np.quantile([leaf for leaf, _, _ in trees], [0.025, 0.975])
+                pair = width[0] / central(q, exact, leaves), width[1] / (float(ends[1] - ends[0]) + 1)
                 off = [abs(_left(exact, leaf) / n - float(p)) for leaf, _, _ in found]
                 kind = "fine" if np.quantile(off, 0.95) <= 0.02 else "coarse"
                 ratios[kind].append(pair[0])
@@ -241,7 +245,7 @@ def of_columns(most: int, rounds: int) -> list[Claim]:
             for p, relation in (("0.5", "add-remove"), ("0.75", "add-remove"), ("0.95", "add-remove"),
                                 ("0.95", "replace")):  # fmt: skip
                 plan, exact = leaves_of(c, rows, p, Relation(relation))
-                chosen = isinstance(plan.allocation.spreads[0], ExponentialQuantile)
+                chosen = isinstance(plan.allocation.trees[0], ExponentialQuantile)
                 for epsilon in ("0.1", "1", "10"):
                     asked = plan, exact, Fraction(epsilon), Fraction(p), rounds
                     tree, rank = by_tree(*asked), by_rank(*asked)

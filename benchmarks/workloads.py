@@ -198,15 +198,15 @@ def counted(ages: Sequence[tuple[int, int]], draws: int, asked: dict[str, Any]) 
     alone = variance_alone(n, asked["noise"], delta)
     variances = [e.noise_variance(plan.laws) for _, e in plan.question.outer.columns if isinstance(e, Within)]
     assert len(variances) == n, "not counted jointly"
-    (looked,) = plan.question.spreads
+    (tree_read,) = plan.question.trees
     errors, held = drawn_counts(plan, ages, draws)
     read = [e.leaves for _, e in plan.question.outer.columns if isinstance(e, Within)]
-    cells = np.array([[cell in own for cell in range(looked.spread.leaves)] for own in read], dtype=float)
+    cells = np.array([[cell in own for cell in range(tree_read.shape.leaves)] for own in read], dtype=float)
     best = MatrixMechanism(explicit(cells), epsilon=1, noise=asked["noise"], delta=asked.get("delta"))
     ratios = np.sqrt(np.array(variances) / alone)
     return Counted(
         n,
-        "+".join(str(len(layer)) for layer in looked.spread.layers or ()),
+        "+".join(str(len(layer)) for layer in tree_read.shape.layers or ()),
         float(ratios.mean()),
         float(ratios.max()),
         math.sqrt(float(np.mean(variances))),

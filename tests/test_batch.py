@@ -186,7 +186,7 @@ def test_no_question_has_more_noise_than_alone_with_its_part_of_the_budget(noise
             .query.allocation
         )
         mine = batch.outputs[name].query.allocation
-        pairs = [*zip(mine.noises, alone.noises, strict=True), *zip(mine.spreads, alone.spreads, strict=True)]
+        pairs = [*zip(mine.noises, alone.noises, strict=True), *zip(mine.trees, alone.trees, strict=True)]
         assert pairs
         for own, other in pairs:
             assert isinstance(own, Additive)
@@ -229,7 +229,7 @@ MANY = {
 def test_every_question_of_a_mixed_batch_has_at_most_its_noise_alone(
     noise: str, delta: str, left_out: tuple[str, ...]
 ) -> None:
-    """A selection, spreads, totals, shared columns; alone with an m-th of ε and δ. `explain` says what that is."""
+    """A selection, trees, totals, shared columns; alone with an m-th of ε and δ. `explain` says what that is."""
     questions = {n: q for n, q in MANY.items() if n not in left_out}
     m = len(questions)
     batch = batch_of(questions, epsilon=3, delta=delta, noise=noise)
@@ -244,7 +244,7 @@ def test_every_question_of_a_mixed_batch_has_at_most_its_noise_alone(
         if counted is not None:
             assert counted[0] <= counted[1] * (1 + 1e-3)
         elif bool(mine.levels) == bool(theirs.levels):
-            for own, other in zip((*mine.noises, *mine.spreads), (*theirs.noises, *theirs.spreads), strict=True):
+            for own, other in zip((*mine.noises, *mine.trees), (*theirs.noises, *theirs.trees), strict=True):
                 assert isinstance(own, Additive)
                 assert isinstance(other, Additive)
                 assert own.variance <= other.variance * (1 + 1e-9)

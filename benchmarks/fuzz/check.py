@@ -26,7 +26,7 @@ from discreet.plan.auto_bounds.queries import ValuesLook
 from discreet.plan.auto_bounds.staged import PlanStages
 from discreet.plan.plan import Plan, alone
 from discreet.plan.planner import make_query
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.query import Query
 from discreet.plan.reports import report_moves
@@ -171,8 +171,8 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
         if outcome.broken:
             return outcome
     plan = _second(databases, planned, asked)
-    for looked in [plan, *([_colliding(plan)] if asked.collide and "ORDER BY hash(" in plan.sql else [])]:
-        _compare(databases, looked, asked, outcome)
+    for tree_read in [plan, *([_colliding(plan)] if asked.collide and "ORDER BY hash(" in plan.sql else [])]:
+        _compare(databases, tree_read, asked, outcome)
     if asked.again and not outcome.broken:
         other = _planned(databases.schemas(shape), shape, sql, asked)
         if (other.identity, other.sql) != (planned.identity, planned.sql):
@@ -260,11 +260,11 @@ def _cells(plan: Query, one: Cells, other: Cells) -> Iterable[str]:
 def _leaves(
     plan: Query, ones: Sequence[Mapping[Any, ExactLeaves]], others: Sequence[Mapping[Any, ExactLeaves]]
 ) -> Iterable[str]:
-    for place, looked in enumerate(plan.question.spreads):
-        spread, (allowed, _) = looked.spread, plan.spreads[place]
+    for place, tree_read in enumerate(plan.question.trees):
+        shape, (allowed, _) = tree_read.shape, plan.trees[place]
         one, other = (_weights(found[place]) for found in (ones, others))
-        for level in range(1, spread.depth + 1):
-            below = _nodes(spread, level)
+        for level in range(1, shape.depth + 1):
+            below = _nodes(shape, level)
             nodes: dict[tuple[Any, int], int] = {}
             for sign, weights in ((1, one), (-1, other)):
                 for (key, leaf), weight in weights.items():
@@ -272,15 +272,15 @@ def _leaves(
                         nodes[key, node] = nodes.get((key, node), 0) + sign * weight
             if not _within(list(nodes.values()), allowed):
                 moves = [n for n in nodes.values() if n][:20]
-                yield f"level {level} of spread {place} moves by {moves}, beyond {allowed}"
+                yield f"level {level} of tree {place} moves by {moves}, beyond {allowed}"
 
 
-def _nodes(spread: Spread, level: int) -> Callable[[int], Sequence[int]]:
+def _nodes(shape: TreeShape, level: int) -> Callable[[int], Sequence[int]]:
     """The nodes of a level that a leaf is below."""
-    if spread.layers is None:
-        size = spread.fanout ** (spread.depth - level)
+    if shape.layers is None:
+        size = shape.fanout ** (shape.depth - level)
         return lambda leaf: [leaf // size]
-    layer = spread.layers[level - 1]
+    layer = shape.layers[level - 1]
     return lambda leaf: [i for i, node in enumerate(layer) if leaf in node]
 
 
@@ -363,8 +363,8 @@ def _by_column(rows: Rows, columns: int) -> list[dict[Any, int]]:
 def _colliding(plan: Query) -> Query:
     """The same plan in a world where every hash is the same."""
     found: dict[str, Any] = {}
-    if plan.spreads:
-        found["spreads"] = tuple((s, _collide(t)) for s, t in plan.spreads)
+    if plan.trees:
+        found["trees"] = tuple((s, _collide(t)) for s, t in plan.trees)
     if plan.distinct:
         found["distinct"] = tuple((i, _collide(t)) for i, t in plan.distinct)
     return replace(plan, sql=_collide(plan.sql), **found)

@@ -42,7 +42,7 @@ _DEEP = (52, 38, 9, 1)
 _FLAT = (75, 22, 3, 0)
 """How often FROM nests that deep: what costs most is asked least."""
 _HOW: Mapping[str, int] = {
-    "count": 28, "one": 20, "two": 6, "distinct": 9, "spread": 9, "several": 7, "moment": 8, "truth": 7, "within": 6,
+    "count": 28, "one": 20, "two": 6, "distinct": 9, "shape": 9, "several": 7, "moment": 8, "truth": 7, "within": 6,
 }  # fmt: skip
 """How often which aggregates are written: the texts of moments are long, as they write their arguments many times."""
 _ADDS: Mapping[str, int] = {"count": 45, "one": 40, "two": 15}
@@ -259,7 +259,7 @@ class _Asker:
             name = w.rng.choice(_TWO)
             w.use(name)
             text = f"{name}({self._bounded(w.chance(0.06))}, {self._bounded(long=False)})"
-        elif how == "spread":
+        elif how == "shape":
             text = w.rng.choice(_SPREAD)
             w.use(text.split("(")[0] + (" WITHIN GROUP" if "WITHIN" in text else ""))
             text = self._of_value(text)

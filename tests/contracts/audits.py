@@ -179,15 +179,15 @@ def totals(query: str) -> AuditRow:
 
 @dataclass(frozen=True)
 class LessSpread(Ours):
-    """The engine with half of the noise in spreads."""
+    """The engine with half of the noise in trees."""
 
     def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         noises = []
-        for law in plan.allocation.spreads:
+        for law in plan.allocation.trees:
             assert isinstance(law, DiscreteLaplaceNoise)
             noises.append(DiscreteLaplaceNoise(law.scale / 2))
-        return replace(plan, allocation=replace(plan.allocation, spreads=tuple(noises)))
+        return replace(plan, allocation=replace(plan.allocation, trees=tuple(noises)))
 
 
 @dataclass(frozen=True)
@@ -196,12 +196,12 @@ class Steeper(Ours):
 
     def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
-        (chosen,) = plan.allocation.spreads
+        (chosen,) = plan.allocation.trees
         assert isinstance(chosen, ExponentialQuantile)
         steep = ExponentialQuantile(
             epsilon=16 * chosen.epsilon, p=chosen.p, sensitivity=chosen.sensitivity, row=chosen.row
         )
-        return replace(plan, allocation=replace(plan.allocation, spreads=(steep,)))
+        return replace(plan, allocation=replace(plan.allocation, trees=(steep,)))
 
 
 def by_rank(query: str, *, ci: int, long: int) -> AuditRow:
@@ -213,7 +213,7 @@ def by_rank(query: str, *, ci: int, long: int) -> AuditRow:
 
 
 def spread(query: str, *, ci: int, long: int, worlds: Neighbours | None = None, **settings: Any) -> AuditRow:
-    """All nodes of a spread that a question looks at, in the order in which they are drawn."""
+    """All nodes of a tree that a question looks at, in the order in which they are drawn."""
     sound, twin = (
         sampled(_nodes(kind(delta=0, **settings), query, worlds), 0, 1, Budget(epsilon=1))
         for kind in (Ours, LessSpread)
@@ -389,7 +389,7 @@ def _nodes(ours: Ours, query: str, worlds: Neighbours | None = None) -> Callable
         rng = SystemEntropy()
         found = []
         for _ in range(n):
-            ((families,),) = measure(plan, rows.__getitem__, rng).spreads
+            ((families,),) = measure(plan, rows.__getitem__, rng).trees
             nodes = [w for family in families.values() for w in family]
             found.append((*nodes, *[0] * MOST_NODES)[:MOST_NODES])
         return np.array(found, dtype=np.float64)

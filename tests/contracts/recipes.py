@@ -56,7 +56,7 @@ def planned(use: PlannedUse, relation: Relation, unit: str | None) -> Norms:
         n = use.query.allocation.threshold.touched
         return Norms(n, 1, n, n)
     if isinstance(use, TreeUse):
-        s, depth = use.query.spreads[use.place][0], use.query.question.spreads[use.place].spread.depth
+        s, depth = use.query.trees[use.place][0], use.query.question.trees[use.place].shape.depth
         return Norms(s.l0 * depth, s.linf, s.l1 * depth, s.l2_squared * depth)
     assert isinstance(use, ColumnUse | TotalsUse)
     s = use.query.sensitivities[use.place]

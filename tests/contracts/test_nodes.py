@@ -27,11 +27,11 @@ from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.nodes.slope import Slope
 from discreet.plan.nodes.top import Top
 from discreet.plan.nodes.within import Within
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.quantile_tree.tree import NoisyTree
-from discreet.plan.question import looked_at
+from discreet.plan.question import tree_reads
 from discreet.query.functions.calendar import EPOCH
-from tests.plan.spread_trees import given, spread_of, whole
+from tests.plan.tree_shapes import given, shape_of, whole
 
 CONFIDENCES = (F(9, 10), F(19, 20), F(999, 1000))
 NOISE = DiscreteLaplaceNoise(F(3))
@@ -51,9 +51,9 @@ COVARIANCE = Covariance(OF_PRODUCTS, MEAN_X, MEAN_Y, -ROOM, ROOM, sample=False)
 COVARIANCES = np.cov(X / 8, Y / 8, ddof=0)
 
 # A tree of 64 leaves, leaves of one level, and a partition of 6 cells.
-TREE, FLAT = spread_of(64, 4, 3), spread_of(9, 9, 1)
-CELLS = replace(spread_of(6, 6, 1), layers=(tuple((i,) for i in range(6)),))
-WEIGHTS: dict[Spread, dict[int, int]] = {
+TREE, FLAT = shape_of(64, 4, 3), shape_of(9, 9, 1)
+CELLS = replace(shape_of(6, 6, 1), layers=(tuple((i,) for i in range(6)),))
+WEIGHTS: dict[TreeShape, dict[int, int]] = {
     TREE: dict.fromkeys(range(10, 51), 20),
     FLAT: {0: 40, 3: 200, 4: 90, 7: 150},
     CELLS: {0: 30, 1: 50, 2: 70, 5: 11},
@@ -62,15 +62,15 @@ LAWS = Laws((NOISE,) * len(COLUMNS), dict.fromkeys(WEIGHTS, NOISE), is_row=True)
 KEYS = ("north", 3)
 
 
-def tree_of(spread: Spread) -> NoisyTree:
+def tree_of(shape: TreeShape) -> NoisyTree:
     """A tree without noise in it, of which noise is known."""
-    tree = given(spread, WEIGHTS[spread], NOISE, lambda *_: 0)
-    if spread.layers is None:
+    tree = given(shape, WEIGHTS[shape], NOISE, lambda *_: 0)
+    if shape.layers is None:
         return whole(tree)
-    return NoisyTree(spread, NOISE, {(0, 0): tree.family(0, 0) or ()}, is_row=True)
+    return NoisyTree(shape, NOISE, {(0, 0): tree.family(0, 0) or ()}, is_row=True)
 
 
-TREES = {spread: tree_of(spread) for spread in WEIGHTS}
+TREES = {shape: tree_of(shape) for shape in WEIGHTS}
 
 
 @dataclass(frozen=True)
@@ -127,16 +127,16 @@ class Watched(Sequence[Any]):
         return len(self.values)
 
 
-class WatchedTrees(dict[Spread, NoisyTree]):
+class WatchedTrees(dict[TreeShape, NoisyTree]):
     """Trees that note which are read."""
 
-    def __init__(self, trees: Mapping[Spread, NoisyTree]) -> None:
+    def __init__(self, trees: Mapping[TreeShape, NoisyTree]) -> None:
         super().__init__(trees)
-        self.read = set[Spread]()
+        self.read = set[TreeShape]()
 
-    def __getitem__(self, spread: Spread) -> NoisyTree:
-        self.read.add(spread)
-        return super().__getitem__(spread)
+    def __getitem__(self, shape: TreeShape) -> NoisyTree:
+        self.read.add(shape)
+        return super().__getitem__(shape)
 
 
 def value(node: Node, cells: Sequence[int] = COLUMNS) -> Any:
@@ -184,7 +184,7 @@ def widens(row: Row) -> None:
 
 
 def names_what_it_reads(row: Row) -> None:
-    """Keys, noisy columns and spreads that are read for value and interval are those that it names."""
+    """Keys, noisy columns and trees that are read for value and interval are those that it names."""
     node = row.node
     for what in (node.compiled(), node.interval(LAWS.columns, F(19, 20))):
         keys, trees = Watched(KEYS), WatchedTrees(TREES)
@@ -192,7 +192,7 @@ def names_what_it_reads(row: Row) -> None:
         what(keys, cells)
         assert keys.read == {e.key for e in node.walk() if e.key is not None}
         assert cells.read - {-1} == {m.index for m in measured_in(node)}
-        assert trees.read == {looked.spread for looked in looked_at([node])}
+        assert trees.read == {tree_read.shape for tree_read in tree_reads([node])}
 
 
 def keeps_its_parts(row: Row) -> None:

@@ -66,9 +66,9 @@ def silenced(query: Query) -> Query:
     """The query without noise to speak of."""
     a = query.allocation
     levels = tuple(replace(level, noises=tuple(map(quiet, level.noises))) for level in a.levels)
-    noises, spreads = tuple(map(quiet, a.noises)), tuple(map(quiet, a.spreads))
+    noises, trees = tuple(map(quiet, a.noises)), tuple(map(quiet, a.trees))
     threshold = a.threshold and quiet(a.threshold)
-    found = replace(a, noises=noises, spreads=spreads, levels=levels, threshold=threshold)
+    found = replace(a, noises=noises, trees=trees, levels=levels, threshold=threshold)
     return replace(query, allocation=found)
 
 
@@ -130,7 +130,7 @@ def with_noise(factor: Fraction) -> Callable[[Query, PlanTerms], Query]:
 
     def change(query: Query, _terms: PlanTerms) -> Query:
         a = query.allocation
-        found = replace(a, noises=tuple(map(scaled, a.noises)), spreads=tuple(map(scaled, a.spreads)))
+        found = replace(a, noises=tuple(map(scaled, a.noises)), trees=tuple(map(scaled, a.trees)))
         return replace(query, allocation=found)
 
     return change

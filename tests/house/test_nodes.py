@@ -70,7 +70,7 @@ type(x) is M
 match x:
     case Call():
         pass
-    case Mode(spread, _):
+    case Mode(tree, _):
         pass
 """
     assert list(questions(ast.parse(text))) == [7, 8, 12]

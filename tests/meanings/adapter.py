@@ -135,9 +135,9 @@ def measured(q: Any) -> Facts:
     found: Facts = {"measured": [[_norms(s), _law(z), str(m.step)] for m, s, z in columns]}
     if flows is not None:
         found["sensitivities of each"] = [[_norms(s) for s in p.side.sensitivities] for p in flows.parties]
-    if q.spreads:
-        trees = zip(q.question.spreads, q.spreads, a.spreads, strict=True)
-        found["trees"] = [[t.spread.leaves, t.spread.depth, _norms(s), _law(z)] for t, (s, _), z in trees]
+    if q.trees:
+        trees = zip(q.question.trees, q.trees, a.trees, strict=True)
+        found["trees"] = [[t.shape.leaves, t.shape.depth, _norms(s), _law(z)] for t, (s, _), z in trees]
     if a.threshold is not None:
         found["selection"] = _law(a.threshold)
     if a.reports:
@@ -220,9 +220,9 @@ def _state(found: NoisyTable) -> Facts:
     state: Facts = {"keys": plain(found.keys), "columns": plain(columns)}
     if found.reports:
         state["reports"] = list(found.reports)
-    if found.spreads:
+    if found.trees:
         state["trees"] = [
-            [[[*at, list(weights)] for at, weights in sorted(f.items())] for f in rows] for rows in found.spreads
+            [[[*at, list(weights)] for at, weights in sorted(f.items())] for f in rows] for rows in found.trees
         ]
     if found.levels:
         state["totals"] = plain(found.levels)

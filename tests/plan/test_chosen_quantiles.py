@@ -32,7 +32,7 @@ from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.testing import ReplayEntropy
 from tests.coverage import covers
-from tests.exhaustive.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, TWO, planned
+from tests.exhaustive.plan.test_tree_sql import ENGINE, ONE, ROW, SCHEMA, TWO, planned
 from tests.plan.claims import check
 from tests.plan.tables import USER, visits
 from tests.plan.tables import planned as planned_visits
@@ -46,7 +46,7 @@ GROUPED = "SELECT region, QUANTILE_CONT(v, 0.75) FROM t GROUP BY region"
 
 def is_chosen(text: str, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> list[bool]:
     plan = planned_visits(text, visits(USER, relation), **asked)
-    return [isinstance(q, ExponentialQuantile) for q in plan.allocation.spreads]
+    return [isinstance(q, ExponentialQuantile) for q in plan.allocation.trees]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_under_replacement_shares_far_from_the_middle_are_no_worse() -> None:
 
 def test_private_groups_and_other_columns_leave_the_choice_its_share() -> None:
     plan = planned_visits("SELECT seen, MEDIAN(amount) AS m, COUNT(*) AS n FROM visits GROUP BY seen", delta="1e-6")
-    (chosen,) = plan.allocation.spreads
+    (chosen,) = plan.allocation.trees
     assert isinstance(chosen, ExponentialQuantile) and chosen.groups is None and chosen.max_groups == 3
     assert chosen.epsilon == Fraction(4, 6)  # four levels of a tree, a count, and the selection of groups
     assert plan.allocation.guarantee.epsilon == 1 == sum(n * (e.pure or 0) for e, n in plan.allocation.events)
@@ -139,7 +139,7 @@ def moved(plan: Query, world: World, relation: Relation) -> tuple[Fraction, int]
     """In how wide intervals all losses move, and by how much the weights of all leaves, so of all parts of a histogram
     wherever its edges lie; both added up over groups, each for the worst pair of neighbours, from the SQL.
     """
-    cells, (chosen,) = plan.question.spreads[0].spread.leaves, plan.allocation.spreads
+    cells, (chosen,) = plan.question.trees[0].shape.leaves, plan.allocation.trees
     assert isinstance(chosen, ExponentialQuantile)
 
     @cache
@@ -178,7 +178,7 @@ def test_no_unit_moves_losses_or_parts_further_than_is_paid_for_and_some_unit_mo
     if private and text is WHOLE:
         return
     plan = planned(text, unit, relation, private=private)
-    (chosen,) = plan.allocation.spreads
+    (chosen,) = plan.allocation.trees
     assert isinstance(chosen, ExponentialQuantile)
     found, parts = moved(plan, world, relation)
     allowed = sum(width * n for width, n in chosen.ranges)
@@ -199,7 +199,7 @@ def test_the_second_reader_finds_the_same_price_and_refuses_a_lower_one(
 ) -> None:
     plan = planned(text, unit, relation, private=private)
     check(plan.sql, plan)
-    (q,) = plan.allocation.spreads
+    (q,) = plan.allocation.trees
     assert isinstance(q, ExponentialQuantile)
     given: dict[str, Any] = {
         "epsilon": q.epsilon,
@@ -221,7 +221,7 @@ def test_the_second_reader_finds_the_same_price_and_refuses_a_lower_one(
         slips.append({"max_groups": 1, "groups": None})
     for slip in slips:
         wrong = ExponentialQuantile(**{**given, **slip})
-        events = replace(plan.allocation, spreads=(wrong,))
+        events = replace(plan.allocation, trees=(wrong,))
         with pytest.raises(InternalError):
             check(plan.sql, replace(plan, allocation=events))
     for told in (Composed(), Composed(list(plan.allocation.events)[:-1])):
@@ -241,15 +241,15 @@ def test_the_second_reader_finds_the_same_price_and_refuses_a_lower_one(
 )
 def test_a_text_that_bounds_less_is_refused(old: str, new: str) -> None:
     plan = planned(GROUPED, ONE, Relation.ADD_REMOVE)
-    ((moves, text),) = plan.spreads
+    ((moves, text),) = plan.trees
     assert old in text
     with pytest.raises(InternalError):
-        check(plan.sql, replace(plan, spreads=((moves, text.replace(old, new)),)))
+        check(plan.sql, replace(plan, trees=((moves, text.replace(old, new)),)))
 
 
 def test_a_tree_in_the_place_of_a_choice_is_priced_as_a_tree() -> None:
     plan = planned(WHOLE, ONE, Relation.ADD_REMOVE)
-    small = replace(plan.allocation, spreads=(DiscreteLaplaceNoise(Fraction(1 << 21)),))
+    small = replace(plan.allocation, trees=(DiscreteLaplaceNoise(Fraction(1 << 21)),))
     with pytest.raises(InternalError):
         check(plan.sql, replace(plan, allocation=small))
 
@@ -283,7 +283,7 @@ QUESTION = "SELECT region, MEDIAN(v) AS m FROM t GROUP BY region"
 def test_with_a_large_epsilon_the_chosen_value_is_that_of_numpy(unit: Any, p: str) -> None:
     with opened(unit) as s:
         r = s.sql(f"SELECT region, QUANTILE_CONT(v, {p}) AS m FROM t GROUP BY region", epsilon=10**7)
-        assert isinstance(r.query.allocation.spreads[0], ExponentialQuantile)
+        assert isinstance(r.query.allocation.trees[0], ExponentialQuantile)
         for region, m in r.rows[:2]:
             x = np.sort(FRAME[FRAME.region == region].v)
             near = np.quantile(x, float(p), method="inverted_cdf"), np.quantile(x, float(p), method="higher")
@@ -311,14 +311,14 @@ def test_intervals_hold_the_bounded_median_also_in_small_groups() -> None:
     rows = [(i, at, str(n)) for i, counts in enumerate(leaf) for at, n in counts.to_dict().items()]
     with opened(dp.PrivacyUnit.row()) as s:
         plan = s.plan(QUESTION, epsilon=1)
-    spread = plan.query.question.spreads[0].spread
+    shape = plan.query.question.trees[0].shape
     held, narrow = [0, 0], [0, 0]
     for _ in range(asked):
         table = measure(plan.query, lambda _: rows, rng)  # the database is asked once
         r = Release(plan, table)
         for i, ends in enumerate(r.interval("m")[:2]):
             x = np.sort(np.repeat(leaf[i].index, leaf[i]))
-            low, high = spread.reach(x[(len(x) - 1) // 2], x[len(x) // 2])
+            low, high = shape.reach(x[(len(x) - 1) // 2], x[len(x) // 2])
             held[i] += ends[0] <= low and high <= ends[1]
             middle, wide = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 32
             narrow[i] += middle - wide <= low and high <= middle + wide
@@ -343,8 +343,8 @@ def test_a_batch_reads_trees_which_its_questions_share() -> None:
     with opened() as s:
         alone = s.plan(QUESTION, epsilon=1)
         batch = s.batch({"a": QUESTION}, epsilon=1)
-        assert isinstance(alone.query.allocation.spreads[0], ExponentialQuantile)
-        assert isinstance(batch["a"].query.allocation.spreads[0], DiscreteLaplaceNoise)
+        assert isinstance(alone.query.allocation.trees[0], ExponentialQuantile)
+        assert isinstance(batch["a"].query.allocation.trees[0], DiscreteLaplaceNoise)
         assert not s.sql(QUESTION, epsilon=1).stored
 
 
@@ -373,19 +373,19 @@ def test_the_rank_of_evenly_lying_values_is_off_by_no_more_than_is_said_before_t
     """600 values a leaf apart. A third of what is said would not do."""
     with opened(dp.PrivacyUnit.row()) as s:
         plan = s.plan(f"SELECT {columns} FROM t", epsilon=1)
-    assert isinstance(plan.query.allocation.spreads[0], ExponentialQuantile) is by_rank
+    assert isinstance(plan.query.allocation.trees[0], ExponentialQuantile) is by_rank
     said, rng, off = plan.rank_error("m"), ReplayEntropy(np.random.default_rng(5).bytes(1 << 24)), []
     assert plan.rank_error("m", "0.5") < said < plan.rank_error("m", "0.999")
     assert f"  m: of a rank that is off by {said:,.3g} rows or less at 95 %" in str(plan).splitlines()
     rows = [(30_000 + i, "1") for i in range(600)]
-    spread = plan.query.question.spreads[0].spread
+    shape = plan.query.question.trees[0].shape
     for _ in range(100):
-        ((families,),) = measure(plan.query, lambda _: rows, rng).spreads
-        law = plan.query.allocation.spreads[0]
+        ((families,),) = measure(plan.query, lambda _: rows, rng).trees
+        law = plan.query.allocation.trees[0]
         if isinstance(law, ExponentialQuantile):
             leaf = families[0, 0][0]
         else:
-            leaf = NoisyTree(spread, law, families, is_row=True)._leaf(HALF)
+            leaf = NoisyTree(shape, law, families, is_row=True)._leaf(HALF)
         left = min(max(leaf - 30_000, 0), 5_000)
         off.append(max(left - 300, 300 - left - 1, 0))
     assert covers(sum(x <= said for x in off), 100, "0.95")

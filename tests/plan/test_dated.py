@@ -23,7 +23,7 @@ from discreet.plan.planner import make_query
 from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.coverage import covers
-from tests.exhaustive.plan.test_spread_sql import norms
+from tests.exhaustive.plan.test_tree_sql import norms
 from tests.plan.cases import Engine
 from tests.plan.claims import check
 from tests.reference.expression import Row
@@ -110,20 +110,20 @@ def test_ends_that_are_no_bounds_are_refused(low: Any, high: Any, options: Any, 
 def test_a_date_is_its_day_and_a_time_its_second(text: str, kind: Type, leaves: int) -> None:
     plan = planned(text)
     assert plan.question.outer.columns[0][1].type is kind
-    (looked,) = plan.question.spreads
-    assert looked.spread.leaves <= 65_536 and abs(looked.spread.leaves - leaves) <= leaves // 100
+    (tree_read,) = plan.question.trees
+    assert tree_read.shape.leaves <= 65_536 and abs(tree_read.shape.leaves - leaves) <= leaves // 100
 
 
 def test_a_clamp_that_is_written_out_bounds_a_date_that_has_none() -> None:
     text = "MIN(greatest(DATE '2024-01-01', least(DATE '2024-01-31', d)))"
-    assert planned(text, d=None).question.spreads[0].spread.leaves == 31
+    assert planned(text, d=None).question.trees[0].shape.leaves == 31
 
 
 def test_listed_dates_are_leaves_as_they_are() -> None:
     days = Values(dt.date(2024, 5, 1), dt.date(2024, 2, 1), None)
-    assert asked("MODE(d)", d=days).spread.listed == (dt.date(2024, 2, 1), dt.date(2024, 5, 1))
+    assert asked("MODE(d)", d=days).shape.listed == (dt.date(2024, 2, 1), dt.date(2024, 5, 1))
     assert asked("HISTOGRAM(d)", d=days).of is Type.DATE
-    assert planned("MEDIAN(d)", d=days).question.spreads[0].spread.leaves == 2
+    assert planned("MEDIAN(d)", d=days).question.trees[0].shape.leaves == 2
 
 
 TOO_MANY = (
@@ -212,17 +212,17 @@ def test_no_unit_moves_dates_further_than_planned(expression: str, relation: Rel
         for t, one in found.items()
         for other in (found[n] for n in world.neighbours(t, relation))
     ]
-    allowed, _ = plan.spreads[0]
+    allowed, _ = plan.trees[0]
     assert norms(moves)[1:] == (allowed.linf, allowed.l1, allowed.l2_squared)
 
 
 def test_a_date_that_is_not_clamped_is_refused_by_the_second_reader() -> None:
     plan = text_plan("MEDIAN(s)", USER.row(), Relation.ADD_REMOVE, FIRST, LAST)
-    ((moves, text),) = plan.spreads
+    ((moves, text),) = plan.trees
     clamp = "CAST(least(greatest("
     assert clamp in text
     with pytest.raises(InternalError):
-        check(plan.sql, replace(plan, spreads=((moves, text.replace(clamp, "CAST(greatest(greatest(")),)))
+        check(plan.sql, replace(plan, trees=((moves, text.replace(clamp, "CAST(greatest(greatest(")),)))
 
 
 # --- end to end

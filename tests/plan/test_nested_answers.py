@@ -27,11 +27,11 @@ from discreet.plan.plan import alone
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.coverage import covers
-from tests.exhaustive.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, SHORT, leaves, level_moves, norms
-from tests.exhaustive.plan.test_spread_sql import planned as small
+from tests.exhaustive.plan.test_tree_sql import ENGINE, ONE, ROW, SCHEMA, SHORT, leaves, level_moves, norms
+from tests.exhaustive.plan.test_tree_sql import planned as small
 from tests.plan.claims import check
-from tests.plan.spread_trees import given, spread_of
 from tests.plan.tables import planned
+from tests.plan.tree_shapes import given, shape_of
 from tests.reference.expression import Row
 
 
@@ -53,12 +53,12 @@ def asked(expression: str) -> Any:
         ("QUANTILE_CONT(amount, [0.25]) FILTER (WHERE day > 3)", ["1/4"], Type.REAL),
     ],
 )
-def test_a_list_of_shares_is_a_list_of_quantiles_of_one_spread(text: str, shares: list[str], kind: Type) -> None:
+def test_a_list_of_shares_is_a_list_of_quantiles_of_one_tree(text: str, shares: list[str], kind: Type) -> None:
     found = asked(text)
     assert isinstance(found, ListOf) and found.type is Type.LIST
     quantiles = [q for q in found.items if isinstance(q, Quantile)]
     assert [q.p for q in quantiles] == list(map(Fraction, shares)) and {q.type for q in quantiles} == {kind}
-    assert len({q.spread for q in quantiles}) == 1
+    assert len({q.shape for q in quantiles}) == 1
 
 
 def test_a_list_costs_what_its_parts_cost() -> None:
@@ -67,12 +67,12 @@ def test_a_list_costs_what_its_parts_cost() -> None:
     assert one.identity == parts.identity and one.allocation == parts.allocation
 
 
-def test_histograms_commonest_values_and_the_mode_read_one_spread() -> None:
+def test_histograms_commonest_values_and_the_mode_read_one_tree() -> None:
     alone = planned("SELECT MODE(region) FROM visits")
     all_of_them = planned("SELECT HISTOGRAM(region), APPROX_TOP_K(region, 2), MODE(region) FROM visits")
-    assert alone.identity == all_of_them.identity and len(all_of_them.spreads) == 1
+    assert alone.identity == all_of_them.identity and len(all_of_them.trees) == 1
     assert isinstance(asked("HISTOGRAM(region)"), Histogram)
-    assert asked("APPROX_TOP_K(day, 3)") == Top(asked("MODE(day)").spread, 3, Type.INT)
+    assert asked("APPROX_TOP_K(day, 3)") == Top(asked("MODE(day)").shape, 3, Type.INT)
     assert asked("APPROX_TOP_K(day, 900)").most == 7
 
 
@@ -90,7 +90,7 @@ def test_histograms_commonest_values_and_the_mode_read_one_spread() -> None:
     ],
 )
 def test_bins_are_called_by_their_upper_ends(text: str, keys: tuple[Any, ...]) -> None:
-    assert asked(text).spread.listed == keys
+    assert asked(text).shape.listed == keys
 
 
 NO_PARTS = "Nothing is made of a result that holds several values: it is a column as it stands."
@@ -175,8 +175,8 @@ def test_totals_of_histograms_are_refused_and_their_interval_has_no_single_end()
 
 def test_the_error_of_a_histogram_is_known_before_the_data_and_that_of_the_others_is_not() -> None:
     plan = planned("SELECT HISTOGRAM(day) AS h, APPROX_TOP_K(day, 2) AS k, QUANTILE_CONT(day, [0.5]) AS q FROM visits")
-    place = [s.spread for s in plan.question.spreads].index(asked("MODE(day)").spread)
-    noise = plan.allocation.spreads[place]
+    place = [s.shape for s in plan.question.trees].index(asked("MODE(day)").shape)
+    noise = plan.allocation.trees[place]
     assert isinstance(noise, DiscreteLaplaceNoise)
     assert plan.error("h") == noise.quantile(Fraction(19, 20)) / (1 << 20) + 0.5
     assert "h: ±" in str(alone(plan, "p"))
@@ -196,7 +196,7 @@ def test_bins_hold_what_duckdb_counts(text: str) -> None:
     values = [-1.0, 0.0, 1.0, 1.5, 2.5, 2.75, 4.0, 4.5, 99.0, None]
     rows: list[Row] = [{"uid": 0, "region": "a", "v": v, "x": None if v is None else int(v)} for v in values]
     plan = small(text, ROW, Relation.ADD_REMOVE)
-    listed = plan.question.spreads[0].spread.listed
+    listed = plan.question.trees[0].shape.listed
     assert listed is not None
     found = {k: leaves(plan, rows)[()].get(i, 0) for i, k in enumerate(listed)}
     ENGINE.fill(rows, SCHEMA)
@@ -209,7 +209,7 @@ def test_bins_hold_what_duckdb_counts(text: str) -> None:
 @pytest.mark.parametrize("text", [BINS, "SELECT HISTOGRAM(x) FROM t", "SELECT APPROX_TOP_K(x, 2) FROM t"])
 def test_no_unit_moves_a_histogram_further_than_planned(text: str, relation: Relation) -> None:
     plan = small(text, ONE, relation)
-    allowed, found = plan.spreads[0][0], norms(level_moves(plan, SHORT, relation, 0))
+    allowed, found = plan.trees[0][0], norms(level_moves(plan, SHORT, relation, 0))
     assert found[2] <= allowed.l1 and found[3] <= allowed.l2_squared and found[1] == allowed.linf
 
 
@@ -219,11 +219,11 @@ def test_a_heavier_row_in_a_bin_is_refused_by_the_second_reader() -> None:
     from discreet.errors import InternalError
 
     plan = small(BINS, ONE, Relation.ADD_REMOVE)
-    ((moves, text),) = plan.spreads
+    ((moves, text),) = plan.trees
     for old, new in (("2097152 // greatest", "4194304 // greatest"), ("sum(w.w)", "count(*) * sum(w.w)")):
         assert old in text
         with pytest.raises(InternalError):
-            check(plan.sql, replace(plan, spreads=((moves, text.replace(old, new)),)))
+            check(plan.sql, replace(plan, trees=((moves, text.replace(old, new)),)))
 
 
 # --- what is read of noisy leaves
@@ -231,18 +231,18 @@ def test_a_heavier_row_in_a_bin_is_refused_by_the_second_reader() -> None:
 
 def flat(weights: Mapping[int, int], noise: tuple[int, ...], scale: int = 2) -> NoisyTree:
     """A tree of one level whose leaves have this noise."""
-    spread = spread_of(len(noise), len(noise), 1)
-    return given(spread, weights, DiscreteLaplaceNoise(Fraction(scale)), lambda _level, _place, i: noise[i])
+    shape = shape_of(len(noise), len(noise), 1)
+    return given(shape, weights, DiscreteLaplaceNoise(Fraction(scale)), lambda _level, _place, i: noise[i])
 
 
 def shown(node: Any, tree: NoisyTree, *given: Any) -> Any:
     """The value of a node that reads a tree."""
-    return node(tree.spread, *given).compiled()((), [{tree.spread: tree}])
+    return node(tree.shape, *given).compiled()((), [{tree.shape: tree}])
 
 
 def intervals(node: Any, tree: NoisyTree, confidence: Fraction, *given: Any) -> Any:
     """Its interval."""
-    return node(tree.spread, *given).interval([], confidence)((), [{tree.spread: tree}])
+    return node(tree.shape, *given).interval([], confidence)((), [{tree.shape: tree}])
 
 
 def test_the_intervals_of_commonest_values_hold_them_whatever_noise_there_is_within_its_quantile() -> None:

@@ -28,7 +28,7 @@ from discreet.plan.partition.joint import condition
 from discreet.plan.partition.strategy import PARTS, Layers, _candidates, chosen, squared, weights
 from discreet.plan.plan import alone
 from discreet.plan.planner import make_query, plan_batch
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.query import Query
 from discreet.plan.question import read_question
 from discreet.plan.rules import RULES
@@ -38,7 +38,7 @@ from tests.coverage import covers
 from tests.plan.cases import Engine
 from tests.reference.expression import Row
 from tests.reference.question import Question
-from tests.reference.spreads import weights as referee_weights
+from tests.reference.trees import weights as referee_weights
 from tests.reference.values import Kind
 
 ENGINE = Engine.open()
@@ -93,9 +93,9 @@ def bound(conditions: Any) -> list[Any]:
     return found
 
 
-def spread_of(plan: Query) -> Spread:
-    (looked,) = [s for s in plan.question.spreads if s.spread.layers is not None]
-    return looked.spread
+def shape_of(plan: Query) -> TreeShape:
+    (tree_read,) = [s for s in plan.question.trees if s.shape.layers is not None]
+    return tree_read.shape
 
 
 def counts_of(plan: Query) -> list[Within]:
@@ -250,7 +250,7 @@ def test_what_is_measured_alone_stays_so() -> None:
 
 def test_beside_a_quantile_that_is_chosen_by_rank_nothing_is_counted_jointly() -> None:
     plan = planned(f"{counting(RANGES)[:-7]}, MEDIAN(v) FROM t")
-    assert is_joint(plan) == all(hasattr(z, "variance") for z in plan.allocation.spreads)
+    assert is_joint(plan) == all(hasattr(z, "variance") for z in plan.allocation.trees)
 
 
 def test_leaves_are_those_of_the_referee() -> None:
@@ -260,7 +260,7 @@ def test_leaves_are_those_of_the_referee() -> None:
         plan = planned(counting(named), unit)
         if not is_joint(plan):
             continue
-        place = spread_of(plan).value.expr
+        place = shape_of(plan).value.expr
 
         def leaf(row: Row, place: Any = place) -> int | None:
             found = place.of_row(row)
@@ -286,7 +286,7 @@ def test_with_hardly_any_noise_counts_are_those_of_the_rows(asked: dict[str, Any
     assert is_joint(plan)
     tiny = Fraction(1, 100)  # with which each count would have a column of its own
     least = RoundedGaussianNoise(tiny) if asked else DiscreteLaplaceNoise(tiny)
-    plan = replace(plan, allocation=replace(plan.allocation, spreads=(least,)))
+    plan = replace(plan, allocation=replace(plan.allocation, trees=(least,)))
     for _ in range(10):
         rows = random_rows(rng, 40)
         ENGINE.fill(rows, SCHEMA)
@@ -319,8 +319,8 @@ def test_intervals_of_counts_hold_as_often_as_they_say(asked: dict[str, Any]) ->
 
 def test_a_difference_of_counts_has_the_noise_of_what_lies_between() -> None:
     plan = planned("SELECT COUNT_IF(x < 9) AS a, COUNT_IF(x < 3) AS b, COUNT_IF(x < 9) - COUNT_IF(x < 3) AS d FROM t")
-    assert spread_of(plan).layers == (((0,), (1,)),)
-    (noise,) = plan.allocation.spreads
+    assert shape_of(plan).layers == (((0,), (1,)),)
+    (noise,) = plan.allocation.trees
     assert isinstance(noise, DiscreteLaplaceNoise)
     assert plan.error("d") == plan.error("b") == noise.quantile(Fraction(19, 20)) < plan.error("a")
 
@@ -359,12 +359,12 @@ def test_errors_that_combine_counts_can_be_assumed() -> None:
 def test_nodes_of_a_level_that_overlap_are_refused() -> None:
     from discreet.errors import InvalidParameter
 
-    spread = spread_of(planned(counting(RANGES)))
-    assert spread.layers is not None
+    shape = shape_of(planned(counting(RANGES)))
+    assert shape.layers is not None
     with pytest.raises(InvalidParameter, match="apart"):
-        replace(spread, layers=(((0, 1), (1,)), *spread.layers[1:]))
+        replace(shape, layers=(((0, 1), (1,)), *shape.layers[1:]))
     with pytest.raises(InvalidParameter, match="each level"):
-        replace(spread, depth=spread.depth + 1)
+        replace(shape, depth=shape.depth + 1)
 
 
 WHERE = {f"below {i}": f"SELECT COUNT(*) AS n FROM t WHERE x < {10 * i}" for i in range(1, 11)}
@@ -391,7 +391,7 @@ def test_questions_of_a_batch_that_count_rows_of_one_table_are_read_from_one_par
         else:
             assert plan.allocation.noises[0].variance <= apart * 1.001
     assert np.mean(gains) < (0.6 if asked else 0.1)
-    measured = [p for p in batch.measurements if any(s.spread.layers for s in p.question.spreads)]
+    measured = [p for p in batch.measurements if any(s.shape.layers for s in p.question.trees)]
     assert len(measured) == 1
 
 
@@ -464,11 +464,11 @@ def test_totals_keep_refusing_what_does_not_add_up() -> None:
 def test_noise_of_both_kinds_is_on_every_level() -> None:
     for asked, law in zip(ASKED, (DiscreteLaplaceNoise, RoundedGaussianNoise), strict=True):
         plan = planned(counting([f"x < {i}" for i in range(1, 60)]), **asked)
-        (noise,) = plan.allocation.spreads
+        (noise,) = plan.allocation.trees
         assert isinstance(noise, law)
-        assert spread_of(plan).depth > 1
+        assert shape_of(plan).depth > 1
         table_ = measure(plan, lambda _sql: [], SystemEntropy())
-        (families,) = itertools.chain.from_iterable(table_.spreads)
-        layers = spread_of(plan).layers
+        (families,) = itertools.chain.from_iterable(table_.trees)
+        layers = shape_of(plan).layers
         assert layers is not None
         assert {at: len(w) for at, w in families.items()} == {(i, 0): len(x) for i, x in enumerate(layers)}

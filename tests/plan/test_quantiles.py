@@ -53,26 +53,26 @@ def asked(expression: str) -> Any:
         ("MEDIAN(2 * amount + day)", HALF, Type.REAL),
     ],
 )
-def test_every_spelling_is_a_share_of_a_spread(text: str, p: Fraction, kind: Type) -> None:
+def test_every_spelling_is_a_share_of_a_tree(text: str, p: Fraction, kind: Type) -> None:
     found = asked(text)
     assert isinstance(found, Quantile) and (found.p, found.type) == (p, kind)
 
 
 def test_the_leaves_are_listed_values_whole_numbers_or_parts_of_the_range() -> None:
-    assert asked("MEDIAN(day)").spread.leaves == 7
-    reals = asked("MEDIAN(amount)").spread
+    assert asked("MEDIAN(day)").shape.leaves == 7
+    reals = asked("MEDIAN(amount)").shape
     assert (reals.fanout, reals.depth) == (16, 4) and 60_000 < reals.leaves <= 65_536
-    wide = asked("MAX(day * 100000)").spread
+    wide = asked("MAX(day * 100000)").shape
     assert wide.leaves <= 65_536 and wide.width > 1
     mode = asked("MODE(region)")
     assert isinstance(mode, Mode) and mode.type is Type.TEXT
-    assert mode.spread.listed == ("east", "north", "south", "west")
+    assert mode.shape.listed == ("east", "north", "south", "west")
     assert asked("MODE() WITHIN GROUP (ORDER BY region)") == mode
-    assert asked("MODE(CASE WHEN day > 5 THEN 'weekend' ELSE 'week' END)").spread.listed == ("week", "weekend")
-    assert asked("MODE(day)").spread.leaves == 7
-    assert asked("MODE(CAST(amount AS BIGINT))").spread.leaves == 201
-    assert asked("MODE(flag)").spread.listed == asked("MODE(amount > 3)").spread.listed == (False, True)
-    assert asked("MODE(region) FILTER (WHERE amount > 3)").spread.listed == mode.spread.listed
+    assert asked("MODE(CASE WHEN day > 5 THEN 'weekend' ELSE 'week' END)").shape.listed == ("week", "weekend")
+    assert asked("MODE(day)").shape.leaves == 7
+    assert asked("MODE(CAST(amount AS BIGINT))").shape.leaves == 201
+    assert asked("MODE(flag)").shape.listed == asked("MODE(amount > 3)").shape.listed == (False, True)
+    assert asked("MODE(region) FILTER (WHERE amount > 3)").shape.listed == mode.shape.listed
 
 
 @pytest.mark.parametrize(
@@ -125,13 +125,13 @@ def test_bounds_beyond_what_is_counted_exactly_are_refused() -> None:
 def test_several_quantiles_of_one_column_cost_what_one_costs_and_each_other_column_has_its_share() -> None:
     one = planned("SELECT MEDIAN(amount), MAX(amount) FROM visits")
     many = planned("SELECT MEDIAN(amount), QUANTILE_CONT(amount, 0.9), MIN(amount), MAX(amount) AS m FROM visits")
-    assert one.allocation.spreads == many.allocation.spreads and len(many.spreads) == 1
+    assert one.allocation.trees == many.allocation.trees and len(many.trees) == 1
     beside = planned("SELECT MEDIAN(amount), MAX(amount), COUNT(*) FROM visits")  # four levels and a count
-    (wide,), (narrow,) = beside.allocation.spreads, one.allocation.spreads
+    (wide,), (narrow,) = beside.allocation.trees, one.allocation.trees
     assert isinstance(wide, DiscreteLaplaceNoise) and isinstance(narrow, DiscreteLaplaceNoise)
     assert wide.scale == narrow.scale * 5 / 4
     two = planned("SELECT MEDIAN(amount), MEDIAN(day) FROM visits")
-    assert len(two.spreads) == 2 and two.allocation.guarantee == one.allocation.guarantee
+    assert len(two.trees) == 2 and two.allocation.guarantee == one.allocation.guarantee
 
 
 def test_the_identity_follows_what_is_looked_at_and_not_how_it_is_written() -> None:
@@ -197,18 +197,18 @@ def test_a_release_is_stored_with_its_trees_and_answers_again_for_free() -> None
         assert again.stored and not first.stored and s.spent == spent
         assert [r[1] for r in again.rows] == sorted((r[1] for r in first.rows), reverse=True)[:2]
         kept = first.table.to_json()
-        assert NoisyTable.from_json(kept) == first.table and kept["spreads"]
+        assert NoisyTable.from_json(kept) == first.table and kept["trees"]
         for i, c in enumerate(first.columns[1:], 1):
             ends = [e for e in first.interval(c) if e is not None]
             assert all(low <= row[i] <= high for row, (low, high) in zip(first.rows, ends, strict=True))
         fresh = s.sql(QUESTION, epsilon=1, fresh=True)
-        assert fresh.table.spreads != first.table.spreads and s.spent != spent
+        assert fresh.table.trees != first.table.trees and s.spent != spent
 
 
 @pytest.mark.parametrize("version", [{"format": 2}, {"format": None}])
 def test_an_answer_that_another_version_stored_is_refused_in_a_sentence(version: dict[str, Any]) -> None:
     kept = NoisyTable(((1,),), ((2,),)).to_json()
-    assert kept["spreads"] == [] and NoisyTable.from_json(kept) == NoisyTable(((1,),), ((2,),))
+    assert kept["trees"] == [] and NoisyTable.from_json(kept) == NoisyTable(((1,),), ((2,),))
     with pytest.raises(LedgerError, match="Another version of discreet stored this result") as refused:
         NoisyTable.from_json({**kept, **version})
     assert "what was spent still counts" in (refused.value.hint or "")
@@ -239,13 +239,13 @@ def test_a_group_of_nobody_has_a_value_inside_the_bounds_and_says_that_it_may_be
         assert high - low > 100
 
 
-def test_a_question_of_nothing_but_spreads_and_public_groups_asks_nothing_else_of_the_database() -> None:
+def test_a_question_of_nothing_but_trees_and_public_groups_asks_nothing_else_of_the_database() -> None:
     plan = planned("SELECT region, MEDIAN(amount) FROM visits GROUP BY region")
-    assert plan.sql == "" and plan.statements == (plan.spreads[0][1],) and plan.needs_secret
+    assert plan.sql == "" and plan.statements == (plan.trees[0][1],) and plan.needs_secret
     assert all(n in COLUMNS for n in FACTS)
 
 
-def test_the_derivation_says_what_a_spread_is_and_costs() -> None:
+def test_the_derivation_says_what_a_tree_is_and_costs() -> None:
     text = explain(planned("SELECT MEDIAN(amount), MAX(amount) FROM visits"), "")
     assert "a tree of 4 levels of 16" in text
     assert "2 quantiles are read from it, at the cost of one" in text

@@ -17,7 +17,7 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.tree import CONFIDENCES, ExactLeaves, NoisyTree, children, families_json, families_of
 from tests.coverage import covers
-from tests.plan.spread_trees import HALF, at, drawn, given, spread_of, whole
+from tests.plan.tree_shapes import HALF, at, drawn, given, shape_of, whole
 
 STILL = DiscreteLaplaceNoise(Fraction(1, 10_000))
 SHARES = [Fraction(0), Fraction(1, 20), Fraction(1, 4), HALF, Fraction(9, 10), Fraction(1)]
@@ -27,15 +27,15 @@ FALSE_ALARM = 1e-9
 
 @pytest.mark.parametrize(("leaves", "fanout", "depth"), SHAPES)
 def test_the_nodes_of_each_level_are_sums_of_their_leaves(leaves: int, fanout: int, depth: int) -> None:
-    spread = spread_of(leaves, fanout, depth)
+    shape = shape_of(leaves, fanout, depth)
     weights = {i: (i * 7) % 5 for i in range(leaves) if i % 3}
     exact = ExactLeaves.of(weights)
     for level in range(depth):
         found: list[int] = []
         covered: list[int] = []
         for place in range(-(-leaves // fanout ** (depth - level))):
-            found += exact.sums(spread, level, place)
-            covered += [i for a, b in children(spread, level, place) for i in range(a, b)]
+            found += exact.sums(shape, level, place)
+            covered += [i for a, b in children(shape, level, place) for i in range(a, b)]
         size = fanout ** (depth - level - 1)
         assert covered == list(range(leaves))
         plain = [sum(weights.get(i, 0) for i in range(a, a + size)) for a in range(0, leaves, size)]
@@ -47,7 +47,7 @@ def test_the_nodes_of_each_level_are_sums_of_their_leaves(leaves: int, fanout: i
 def test_without_noise_a_quantile_is_that_of_numpy(leaves: int, fanout: int, depth: int, p: Fraction) -> None:
     rng = np.random.default_rng(5)
     values = rng.integers(0, leaves, 101)
-    tree = drawn(spread_of(leaves, fanout, depth), Counter(values.tolist()), STILL)
+    tree = drawn(shape_of(leaves, fanout, depth), Counter(values.tolist()), STILL)
     found = at(tree, p)
     assert np.quantile(values, float(p), method="lower") <= found <= np.quantile(values, float(p), method="higher")
     low, high = tree.interval(p, Fraction(19, 20))
@@ -65,38 +65,38 @@ def test_without_noise_a_quantile_is_that_of_numpy(leaves: int, fanout: int, dep
 )
 @settings(max_examples=60, deadline=None)
 def test_quantiles_rise_with_their_share_and_stay_in_bounds(
-    shape: tuple[int, int, int], weights: dict[int, int], seed: int, shares: list[Fraction]
+    sizes: tuple[int, int, int], weights: dict[int, int], seed: int, shares: list[Fraction]
 ) -> None:
-    spread = spread_of(*shape)
+    shape = shape_of(*sizes)
     noise = DiscreteLaplaceNoise(Fraction(6))
     rng = np.random.default_rng(seed)
     z: dict[tuple[int, int, int], int] = {}
     tree = given(
-        spread,
-        {i: w for i, w in weights.items() if i < spread.leaves},
+        shape,
+        {i: w for i, w in weights.items() if i < shape.leaves},
         noise,
         lambda *node: z.setdefault(node, int(rng.laplace(0, 30))),
     )
     found = [at(tree, p) for p in sorted(shares)]
     assert found == sorted(found)
-    assert all(0 <= v < spread.leaves for v in found)
+    assert all(0 <= v < shape.leaves for v in found)
     for p, v in zip(sorted(shares), found, strict=True):
         low, high = tree.interval(p, Fraction(19, 20))
-        assert 0 <= low <= v <= high < spread.leaves
+        assert 0 <= low <= v <= high < shape.leaves
 
 
 def test_what_is_drawn_on_demand_is_read_as_from_the_tree_with_all_noise_drawn() -> None:
-    spread = spread_of(60, 4, 3)
+    shape = shape_of(60, 4, 3)
     noise = DiscreteLaplaceNoise(Fraction(5))
     for seed in range(30):
         rng = np.random.default_rng(seed)
         z = {(i, j, k): int(rng.laplace(0, 5)) for i in range(3) for j in range(16) for k in range(4)}
         weights = Counter(rng.integers(0, 60, 80).tolist())
-        lazy = given(spread, weights, noise, lambda i, j, k, z=z: z[i, j, k])  # type: ignore[misc]
-        lazy.look(TreeRead(spread, (Fraction(1, 4), HALF)))
-        full = whole(given(spread, weights, noise, lambda i, j, k, z=z: z[i, j, k]))  # type: ignore[misc]
+        lazy = given(shape, weights, noise, lambda i, j, k, z=z: z[i, j, k])  # type: ignore[misc]
+        lazy.look(TreeRead(shape, (Fraction(1, 4), HALF)))
+        full = whole(given(shape, weights, noise, lambda i, j, k, z=z: z[i, j, k]))  # type: ignore[misc]
         assert lazy.families.items() <= full.families.items() and len(lazy.families) < len(full.families)
-        kept = NoisyTree(spread, noise, families_of(families_json(lazy.families)), is_row=True)
+        kept = NoisyTree(shape, noise, families_of(families_json(lazy.families)), is_row=True)
         for p in (Fraction(1, 4), HALF):
             assert at(kept, p) == at(full, p)
             for confidence in (HALF, *CONFIDENCES):
@@ -104,12 +104,12 @@ def test_what_is_drawn_on_demand_is_read_as_from_the_tree_with_all_noise_drawn()
 
 
 def test_an_interval_at_a_level_that_was_not_looked_at_is_wider_and_not_wrong() -> None:
-    spread, noise = spread_of(60, 4, 3), DiscreteLaplaceNoise(Fraction(3))
+    shape, noise = shape_of(60, 4, 3), DiscreteLaplaceNoise(Fraction(3))
     beyond = 1 - Fraction(1, 10**6)
     for _ in range(20):
-        tree = drawn(spread, Counter(range(0, 60, 2)), noise)
-        tree.look(TreeRead(spread, (HALF,)))
-        kept = NoisyTree(spread, noise, tree.families, is_row=True)
+        tree = drawn(shape, Counter(range(0, 60, 2)), noise)
+        tree.look(TreeRead(shape, (HALF,)))
+        kept = NoisyTree(shape, noise, tree.families, is_row=True)
         near, far = kept.interval(HALF, CONFIDENCES[-1]), kept.interval(HALF, beyond)
         full = tree.interval(HALF, beyond)
         assert far[0] <= full[0] <= near[0] and near[1] <= full[1] <= far[1]
@@ -138,11 +138,11 @@ def quantile_of(weights: dict[int, int], p: Fraction) -> int | None:
 
 def misses(noise: Additive, claimed: Additive, weights: dict[int, int], p: Fraction, n: int) -> int:
     """How often the 95 % interval misses the bounded quantile, where the tree believes in `claimed`."""
-    spread = spread_of(50, 4, 3)
+    shape = shape_of(50, 4, 3)
     truth, missed = quantile_of(weights, p), 0
     for _ in range(n):
-        tree = drawn(spread, weights, noise)
-        low, high = NoisyTree(spread, claimed, whole(tree).families, is_row=True).interval(p, CONFIDENCES[0])
+        tree = drawn(shape, weights, noise)
+        low, high = NoisyTree(shape, claimed, whole(tree).families, is_row=True).interval(p, CONFIDENCES[0])
         assert 0 <= low <= high <= 49
         missed += truth is not None and not low <= truth <= high
     return missed
@@ -170,7 +170,7 @@ def test_an_interval_misses_no_more_often_than_it_says_at_length(name: str, p: F
 
 
 def test_the_interval_of_an_extreme_reaches_to_the_bound_since_one_row_cannot_be_told() -> None:
-    tree = drawn(spread_of(50, 4, 3), dict.fromkeys(range(10, 30), 50), STILL)
+    tree = drawn(shape_of(50, 4, 3), dict.fromkeys(range(10, 30), 50), STILL)
     assert tree.interval(Fraction(0), CONFIDENCES[0])[0] == 0
     assert tree.interval(Fraction(1), CONFIDENCES[0])[1] == 49
     assert 9 <= tree.interval(Fraction(0), CONFIDENCES[0])[1] <= 11
@@ -179,16 +179,16 @@ def test_the_interval_of_an_extreme_reaches_to_the_bound_since_one_row_cannot_be
 
 def test_noise_alone_does_not_take_an_extreme_to_the_bound() -> None:
     """Half of all empty parts look as if they held somebody; the released extreme keeps clear of that."""
-    spread, noise = spread_of(4096, 16, 3), DiscreteLaplaceNoise(Fraction(4))
+    shape, noise = shape_of(4096, 16, 3), DiscreteLaplaceNoise(Fraction(4))
     weights = dict.fromkeys(range(1000, 2000), 3)
-    far = sum(at(drawn(spread, weights, noise), Fraction(1)) > 2100 for _ in range(100))
+    far = sum(at(drawn(shape, weights, noise), Fraction(1)) > 2100 for _ in range(100))
     assert binom.sf(far - 1, 100, 0.3) > FALSE_ALARM
 
 
 def test_a_mode_is_the_heaviest_leaf_and_its_interval_holds_it() -> None:
-    spread, noise = spread_of(6, 6, 1), DiscreteLaplaceNoise(Fraction(1))
+    shape, noise = shape_of(6, 6, 1), DiscreteLaplaceNoise(Fraction(1))
     weights = {0: 30, 1: 34, 2: 10, 5: 1}
-    trees = [drawn(spread, weights, noise) for _ in range(300)]
+    trees = [drawn(shape, weights, noise) for _ in range(300)]
     found = Counter(t.commonest(Type.INT) for t in trees)
     assert set(found) <= {0, 1} and found[1] > found[0]
     missed = sum(
@@ -198,4 +198,4 @@ def test_a_mode_is_the_heaviest_leaf_and_its_interval_holds_it() -> None:
 
 
 def test_a_mode_of_equal_leaves_is_the_first() -> None:
-    assert drawn(spread_of(5, 5, 1), {1: 9, 3: 9}, STILL).commonest(Type.INT) == 1
+    assert drawn(shape_of(5, 5, 1), {1: 9, 3: 9}, STILL).commonest(Type.INT) == 1

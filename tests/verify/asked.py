@@ -53,7 +53,7 @@ SINGLE: dict[str, tuple[str, dict[str, Any]]] = {
                {"noise": "gaussian", "delta": "1e-6"}),
     "totals, Gaussian": ("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP (ward)",
                          {"noise": "gaussian", "delta": "1e-6"}),
-    "spread out": ("SELECT STDDEV(cost) AS d, VARIANCE(cost) AS v FROM visits", {}),
+    "tree out": ("SELECT STDDEV(cost) AS d, VARIANCE(cost) AS v FROM visits", {}),
     "related": ("SELECT CORR(cost, day) AS r FROM visits", {}),
     "a report": ("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", {"truncation": "1/10"}),
     "reports on values": ("SELECT ward, SUM(cost) AS s, MEDIAN(day) AS d FROM visits GROUP BY ward",

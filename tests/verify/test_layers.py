@@ -53,7 +53,7 @@ def test_a_level_that_is_stored_with_more_numbers_than_it_has_nodes_is_refused()
     document, _ = honest()
 
     def longer(said: dict[str, Any]) -> None:
-        (((family, *_),),) = said["release"]["spreads"]
+        (((family, *_),),) = said["release"]["trees"]
         family[2].append(family[2][0])
 
     found = forged(document, lambda d: rewrite(d, "release", longer))

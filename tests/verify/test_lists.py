@@ -68,7 +68,7 @@ def test_honest_keys_of_every_type_are_accepted(key: str) -> None:
 
 
 @pytest.mark.parametrize("sql", ["SELECT name, MEDIAN(whole) AS m FROM t GROUP BY name"])
-def test_honest_spreads_are_accepted(sql: str) -> None:
+def test_honest_trees_are_accepted(sql: str) -> None:
     with dp.connect(
         {"t": ROWS[["name", "whole"]]},
         unit=dp.PrivacyUnit.row(),

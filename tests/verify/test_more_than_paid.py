@@ -189,20 +189,20 @@ def stored(document: Document, change: Callable[[dict[str, Any]], None]) -> Docu
 
 
 def more_nodes(release: dict[str, Any]) -> None:
-    release["spreads"][0][0].append([0, 1, ["7"] * 500])
+    release["trees"][0][0].append([0, 1, ["7"] * 500])
 
 
 def longer(release: dict[str, Any]) -> None:
-    release["spreads"][0][0][0][2].append("7")
+    release["trees"][0][0][0][2].append("7")
 
 
 def shorter(release: dict[str, Any]) -> None:
-    release["spreads"][0][0][0][2].pop()
+    release["trees"][0][0][0][2].pop()
 
 
 def beyond(release: dict[str, Any]) -> None:
-    level, place, children = release["spreads"][0][0][-1]
-    release["spreads"][0][0][-1] = [level, place + (1 << 40), children]
+    level, place, children = release["trees"][0][0][-1]
+    release["trees"][0][0][-1] = [level, place + (1 << 40), children]
 
 
 @pytest.mark.parametrize("change", [more_nodes, longer, shorter, beyond])
@@ -253,7 +253,7 @@ def test_what_is_chosen_by_rank_is_a_leaf_with_edges_about_it_and_a_number_for_e
     families: list[Any], ok: bool
 ) -> None:
     def change(release: dict[str, Any]) -> None:
-        release["spreads"][0][0] = families
+        release["trees"][0][0] = families
 
     found = check(stored(honest("add-remove", "a median"), change)).broken
     assert (found != "release") is ok
@@ -296,7 +296,7 @@ def test_no_group_has_two_noisy_numbers(other: Callable[[Any], Any]) -> None:
     ],
 )
 def test_a_key_has_one_spelling(keys: list[Any], ok: bool) -> None:
-    none: dict[str, list[Any]] = {"reports": [], "spreads": [], "levels": []}
+    none: dict[str, list[Any]] = {"reports": [], "trees": [], "levels": []}
     kept = {"format": 1, "keys": [[k] for k in keys], "cells": [["1"]] * len(keys), **none}
     if ok:
         check_plain(kept, 1, len(keys), 1)

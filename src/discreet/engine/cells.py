@@ -35,7 +35,7 @@ Cells: TypeAlias = "dict[Key, list[int]]"
 """Group key → exact bounded integers. Private."""
 
 Leaves: TypeAlias = "dict[Key, ExactLeaves]"
-"""Group key → exact weights of a spread's leaves; a group that is not there has none. Private."""
+"""Group key → exact weights of a tree's leaves; a group that is not there has none. Private."""
 
 
 def uses_of(query: Query, of: str = "") -> list[PlannedUse]:
@@ -50,7 +50,7 @@ def uses_of(query: Query, of: str = "") -> list[PlannedUse]:
         for level, noise in enumerate(a.levels)
         for i in range(len(noise.noises))
     ]
-    return [*found, *(TreeUse(f"{of}tree {i}", query, of, i) for i in range(len(a.spreads)))]
+    return [*found, *(TreeUse(f"{of}tree {i}", query, of, i) for i in range(len(a.trees)))]
 
 
 def measured(query: Query, of: str = "") -> Running[NoisyTable]:
@@ -68,7 +68,7 @@ def measured(query: Query, of: str = "") -> Running[NoisyTable]:
     for level, noise in enumerate(a.levels):
         totals = yield from drawn(Draw(f"{of}totals {level} {i}") for i in range(len(noise.noises)))
         levels.append(tuple(zip(*totals, strict=True)))
-    trees = yield from drawn(Draw(f"{of}tree {i}", shown) for i in range(len(a.spreads)))
+    trees = yield from drawn(Draw(f"{of}tree {i}", shown) for i in range(len(a.trees)))
     rows = zip(*columns, strict=True) if columns else (() for _ in shown)
     return NoisyTable(tuple(shown), tuple(tuple(r) for r in rows), tuple(reports), tuple(trees), tuple(levels))
 
@@ -122,7 +122,7 @@ class CellUse(PlannedUse):
         return self._read(exact)[0]
 
     def leaves(self, exact: PrivateReads, place: int) -> Leaves:
-        """Return the exact leaves of a spread. Private."""
+        """Return the exact leaves of a tree. Private."""
         return self._read(exact)[1][place]
 
     def read_ahead(self, exact: PrivateReads) -> None:
@@ -190,7 +190,7 @@ class TotalsUse(CellUse):
 
 @dataclass(frozen=True, slots=True)
 class TreeUse(CellUse):
-    """For each of these groups the noisy nodes of a spread that the answers read, each drawn when it is first looked
+    """For each of these groups the noisy nodes of a tree that the answers read, each drawn when it is first looked
     at; or the leaves that are chosen by rank.
     """
 
@@ -207,12 +207,12 @@ def _run(query: Query, exact: PrivateReads) -> Run:
 
 
 def exact_all(plan: Query, run: Run) -> tuple[Cells, list[Leaves]]:
-    """Return the exact cells, and the exact leaves of each spread. Private. When one of them fails, the others are
+    """Return the exact cells, and the exact leaves of each tree. Private. When one of them fails, the others are
     forgotten first, so that no exact number is in any frame of the traceback.
     """
     leaves: list[Leaves] = []
     try:
-        leaves.extend(exact_leaves(plan, place, run) for place in range(len(plan.spreads)))
+        leaves.extend(exact_leaves(plan, place, run) for place in range(len(plan.trees)))
         return exact_cells(plan, run), leaves
     except BaseException:
         leaves.clear()
@@ -220,11 +220,11 @@ def exact_all(plan: Query, run: Run) -> tuple[Cells, list[Leaves]]:
 
 
 def exact_leaves(plan: Query, place: int, run: Run) -> Leaves:
-    """Return the exact weights of the leaves of one of the plan's spreads, in each group that has any. Private."""
-    keys, most = plan.question.keys, plan.question.spreads[place].spread.leaves - 1
+    """Return the exact weights of the leaves of one of the plan's trees, in each group that has any. Private."""
+    keys, most = plan.question.keys, plan.question.trees[place].shape.leaves - 1
     n = len(keys.exprs)
     found: dict[tuple[Scalar, ...], dict[int, int]] = {}
-    for row in run(plan.spreads[place][1]):
+    for row in run(plan.trees[place][1]):
         key = _plain(row[:n]) if keys.lists is None else _declared(row[:n], keys.lists)
         weights = found.setdefault(key, {})
         leaf = min(max(int(row[n]), 0), most)  # as it is anyhow: what is private may not fail here
@@ -249,16 +249,16 @@ def _looked_at(plan: Query, place: int, leaves: ExactLeaves, rng: Entropy) -> Fa
     """Return the noisy nodes of a group that the question's answers read, the noise of each drawn when it is first
     read; or the leaves that are chosen by rank.
     """
-    looked = plan.question.spreads[place]
-    noise, spread = plan.allocation.spreads[place], looked.spread
+    tree_read = plan.question.trees[place]
+    noise, shape = plan.allocation.trees[place], tree_read.shape
     if isinstance(noise, ExponentialQuantile):
-        return named(noise.choose(leaves.leaves, leaves.before, spread.leaves, rng))
+        return named(noise.choose(leaves.leaves, leaves.before, shape.leaves, rng))
 
     def draw(level: int, node: int) -> tuple[int, ...]:
-        return tuple(noise.add(leaves.sums(spread, level, node), rng))
+        return tuple(noise.add(leaves.sums(shape, level, node), rng))
 
-    tree = NoisyTree(spread, noise, {}, is_row=plan.question.table.unit.is_row, draw=draw)
-    tree.look(looked)
+    tree = NoisyTree(shape, noise, {}, is_row=plan.question.table.unit.is_row, draw=draw)
+    tree.look(tree_read)
     return tree.families
 
 

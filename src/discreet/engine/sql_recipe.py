@@ -352,6 +352,6 @@ def _part(tables: Sequence[NoisyTable], place: Place | None) -> NoisyTable:
         return tables[0]
     table = tables[place.measurement]
     cells = tuple(tuple(row[i] for i in place.columns) for row in table.cells)
-    spreads = tuple(table.spreads[i] for i in place.spreads)
+    trees = tuple(table.trees[i] for i in place.trees)
     levels = tuple(tuple(tuple(row[i] for i in place.columns) for row in level) for level in table.levels)
-    return NoisyTable(table.keys, cells, (), spreads, levels)
+    return NoisyTable(table.keys, cells, (), trees, levels)

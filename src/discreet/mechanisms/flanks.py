@@ -145,7 +145,7 @@ def rank_error(noise: Additive, weights: Weights, confidence: Fraction) -> float
     Guarantee:
         Each aᵢZᵢ is moved to the middle of a cell, by half a cell at most, so that the sum moves by at most half a cell
         for each term, which is added to t. The sum of the moved terms is convolved on a circle; what is beyond it, or
-        wraps around it, is less than what is taken off and counts as outside (docs/proofs/spreads.md).
+        wraps around it, is less than what is taken off and counts as outside (docs/proofs/quantile-trees.md).
     """
     terms = [(max(float(a), _LEAST), n) for a, n in weights if a and n]
     count = sum(n for _, n in terms)
@@ -183,7 +183,8 @@ def _stretch(deviation: float) -> float:
 _CELLS = 25  # of a standard deviation, for each term
 _OFTEN = Fraction(1, 10_000)
 # Half the circle in standard deviations, the furthest t that is believed, and a bound on what wraps around
-# (docs/proofs/spreads.md): P(|S| > x) ≤ 2 min over u of exp(−√2 x u)/(1 − u²), with x twice the first less the second.
+# (docs/proofs/quantile-trees.md): P(|S| > x) ≤ 2 min over u of exp(−√2 x u)/(1 − u²), with x twice the first less the
+# second.
 _NEAR = (12, 8, 1e-8)
 _FAR = (20, 12, 1e-11)
 _ROUND = 256  # sizes with small factors transform fast

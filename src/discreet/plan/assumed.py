@@ -12,7 +12,7 @@ from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
 from discreet.plan.nodes.node import PARTIAL, Node, measured_in
 from discreet.plan.partition.counted import Combined, Layered
-from discreet.plan.question import looked_at
+from discreet.plan.question import tree_reads
 from discreet.privacy.exact import Real, exact
 from discreet.query.expr import Literal
 
@@ -138,7 +138,7 @@ class Assumed:
                 return self.sizes[name]
         joint = term.counts()
         if joint is not None:
-            counts = (c * self._count(column, joint.spread, cells) for c, cells in joint.parts)
+            counts = (c * self._count(column, joint.shape, cells) for c, cells in joint.parts)
             return joint.constant + sum(counts, Fraction(0))
         found = term.affine()
         if found is None:
@@ -146,9 +146,9 @@ class Assumed:
         constant, coefficients = found
         return constant + sum((c * self._measured(column, i) for i, c in coefficients.items()), Fraction(0))
 
-    def _count(self, column: str, spread: Layered, cells: tuple[int, ...]) -> Fraction:
+    def _count(self, column: str, shape: Layered, cells: tuple[int, ...]) -> Fraction:
         """Return the assumed number of rows under a condition."""
-        alone = Combined(spread, Fraction(0), ((Fraction(1), cells),))
+        alone = Combined(shape, Fraction(0), ((Fraction(1), cells),))
         for name, expr in self.plan.question.outer.columns:
             if expr.is_drawn and expr.counts() == alone and name in self.sizes:
                 return self.sizes[name]
@@ -163,7 +163,7 @@ class Assumed:
         self._missing(column, self.plan.column(column))
 
     def _missing(self, column: str, expr: Node) -> Never:
-        if any(looked.spread.layers is None for looked in looked_at([expr])):
+        if any(tree_read.shape.layers is None for tree_read in tree_reads([expr])):
             raise InvalidParameter(
                 f"the error of {column!r} depends on how the values lie, which is private.",
                 hint=f"rank_error({column!r}) says how far off its rank is; the release itself has an interval",

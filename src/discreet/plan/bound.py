@@ -26,7 +26,7 @@ from discreet.plan.auto_bounds.caps import place_sql
 from discreet.plan.auto_bounds.ranges import value_place_sql
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import Measure, Name, Part, Tally, UnitCount
-from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread
+from discreet.plan.quantile_tree.shape import MOST_LEAVES, TreeShape
 from discreet.query.expr import Column, Expr, constant, finite, quoted, raw
 from discreet.query.keys import Keys
 
@@ -118,18 +118,18 @@ def distinct_sql(b: BoundedQuery, argument: Expr) -> str:
     )
 
 
-def spread_sql(b: BoundedQuery, spread: Spread) -> str:
-    """Return the SQL of a spread: for each group and leaf the keys (`g0`, …), the leaf `b` and its weight `m0` as text.
+def tree_sql(b: BoundedQuery, shape: TreeShape) -> str:
+    """Return the SQL of a tree: for each group and leaf the keys (`g0`, …), the leaf `b` and its weight `m0` as text.
 
     Guarantee:
         A unit keeps the same groups as in the question's other columns. In each of them, n of its rows have a value,
         and each of these has the weight ⌊total / max(n, max_rows)⌋, so that together they have at most `total`. Where
         each row is a unit, its weight is 1 and it is in one group.
     """
-    one = replace(b, measures=(spread,))
+    one = replace(b, measures=(shape,))
     keys = _names("g", len(b.keys.exprs))
-    steps = f"(r.v0 - CAST({spread.value.low} AS BIGINT)) // {spread.width}"  # in 64 bits: v0 may have 32
-    leaf = f"CAST({steps} AS {_leaf_kind(spread.leaves)})"
+    steps = f"(r.v0 - CAST({shape.value.low} AS BIGINT)) // {shape.width}"  # in 64 bits: v0 may have 32
+    leaf = f"CAST({steps} AS {_leaf_kind(shape.leaves)})"
     shown = ", ".join([*(f"r.{g} AS {g}" for g in keys), f"{leaf} AS b"])
     by = ", ".join([*(f"r.{g}" for g in keys), "b"])
     found = 'FROM "unit rows" r'

@@ -81,7 +81,7 @@ class Allocation:
         reports: for each truncation report, the noise of each of its counts.
         events: what all of it costs.
         guarantee: what is promised.
-        spreads: for each spread, the noise of every node of its tree, or what chooses a leaf of it by rank.
+        trees: for each quantile tree, the noise of every node, or what chooses a leaf of it by rank.
         levels: where totals are measured as well, their noise; `noises` is then that of the finest groups.
         undivided: where they are, each column's noise before its budget was divided among levels.
     """
@@ -91,7 +91,7 @@ class Allocation:
     reports: tuple[Additive, ...]
     events: Composed
     guarantee: Approximate
-    spreads: tuple[Additive | ExponentialQuantile, ...] = ()
+    trees: tuple[Additive | ExponentialQuantile, ...] = ()
     levels: tuple[LevelNoise, ...] = ()
     undivided: tuple[Additive, ...] = ()
 
@@ -102,8 +102,8 @@ class Allocation:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether columns or spreads have Gaussian noise."""
-        return any(isinstance(z, RoundedGaussianNoise) for z in (*self.noises, *self.spreads))
+        """Whether columns or trees have Gaussian noise."""
+        return any(isinstance(z, RoundedGaussianNoise) for z in (*self.noises, *self.trees))
 
 
 def sensitivity_of(span: tuple[int, int], max_groups: int, groups: int | None, relation: Relation) -> Sensitivity:
@@ -133,11 +133,11 @@ def sensitivity_of(span: tuple[int, int], max_groups: int, groups: int | None, r
     )
 
 
-def spread_sensitivity(total: int, max_groups: int, groups: int | None, cells: int, relation: Relation) -> Sensitivity:
-    """How far one unit can move one level of a spread's trees over all groups, when in at most `max_groups` of them it
+def tree_sensitivity(total: int, max_groups: int, groups: int | None, cells: int, relation: Relation) -> Sensitivity:
+    """How far one unit can move one level of a tree over all groups, when in at most `max_groups` of them it
     adds to the `cells` nodes of the level weights, none below 0, of at most `total` together.
 
-    >>> spread_sensitivity(10, 3, 20, 16, Relation.ADD_REMOVE)
+    >>> tree_sensitivity(10, 3, 20, 16, Relation.ADD_REMOVE)
     Sensitivity(l0=30, linf=10, l1=30, l2_squared=300)
     """
     k = max_groups if groups is None else min(max_groups, groups)
@@ -160,7 +160,7 @@ def allocate(
     select: tuple[int, Relation] | None,
     reports: Sequence[Sensitivity] = (),
     report_share: Fraction = Fraction(0),
-    spreads: Sequence[tuple[Sensitivity, int]] = (),
+    trees: Sequence[tuple[Sensitivity, int]] = (),
     by_rank: Mapping[int, ExponentialQuantile] = MappingProxyType({}),
     shares: Sequence[Fraction] = (),
     width: int | None = None,
@@ -168,9 +168,9 @@ def allocate(
     """Noise scales such that everything that leaves costs (ε, δ) together.
 
     Each column gets the same share of the budget, measured against its own sensitivity; so do the selection of groups
-    (`select`: how many groups a unit may enter, and the relation), each level of a spread (`spreads`: of one level, and
-    how many there are) and, within `report_share`, the reports. Places of `spreads` that are chosen `by_rank` have the
-    share of all of their levels. With `shares`, 1 together, columns and then each level of each spread have those; the
+    (`select`: how many groups a unit may enter, and the relation), each level of a tree (`trees`: of one level, and
+    how many there are) and, within `report_share`, the reports. Places of `trees` that are chosen `by_rank` have the
+    share of all of their levels. With `shares`, 1 together, columns and then each level of each tree have those; the
     selection then has one part beside `width` such.
 
     Raises:
@@ -180,9 +180,9 @@ def allocate(
     for_reports = epsilon * report_share
     left = epsilon - for_reports
     own = len(sensitivities)
-    levels = [0 if i in by_rank else n for i, (_, n) in enumerate(spreads)]
-    columns = own + sum(n for _, n in spreads)
-    sensitivities = [*sensitivities, *(s for (s, _), n in zip(spreads, levels, strict=True) for _ in range(n))]
+    levels = [0 if i in by_rank else n for i, (_, n) in enumerate(trees)]
+    columns = own + sum(n for _, n in trees)
+    sensitivities = [*sensitivities, *(s for (s, _), n in zip(trees, levels, strict=True) for _ in range(n))]
     threshold, for_columns, noise_delta = None, left, delta
     if select is not None:
         max_groups, relation = select
@@ -190,7 +190,7 @@ def allocate(
         share = left / ((columns if width is None else width) + 1)
         threshold = Threshold(share, delta - noise_delta, max_groups=max_groups, relation=relation)
         for_columns = left - share
-    named = {i: replace(q, epsilon=for_columns * spreads[i][1] / columns) for i, q in by_rank.items()}
+    named = {i: replace(q, epsilon=for_columns * trees[i][1] / columns) for i, q in by_rank.items()}
     for_columns -= sum((q.epsilon for q in named.values()), Fraction(0))
     report_noises = tuple(DiscreteLaplaceNoise(s.l1 * len(reports) / for_reports) for s in reports)
     report_events = sum((n.event(s) for n, s in zip(report_noises, reports, strict=True)), Composed())
@@ -205,7 +205,7 @@ def allocate(
         if kind is Kind.GAUSSIAN or select is not None or not _is_pure(noises, sensitivities, for_columns)
         else Fraction(0)
     )
-    starts = [own + sum(levels[:i]) for i in range(len(spreads))]
+    starts = [own + sum(levels[:i]) for i in range(len(trees))]
     return Allocation(
         noises[:own],
         threshold,

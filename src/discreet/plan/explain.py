@@ -12,7 +12,7 @@ from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, Expon
 from discreet.plan.grouping_sets.split_budget import agreements, levels_of
 from discreet.plan.measures.measure import Measure
 from discreet.plan.quantile_tree.chosen import rank_off
-from discreet.plan.quantile_tree.shape import Spread, TreeRead
+from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 from discreet.plan.reports import count_margin, report_moves
 from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity
@@ -34,8 +34,8 @@ def explain(plan: Decided, outlook: str = "") -> str:
     rows = zip(plan.question.measures, plan.sensitivities, plan.allocation.noises, strict=True)
     for i, (measure, sensitivity, noise) in enumerate(rows):
         lines += _column(i, measure, sensitivity, noise, plan)
-    for i, (looked, (sensitivity, _)) in enumerate(zip(plan.question.spreads, plan.spreads, strict=True)):
-        lines += _spread(i, looked, sensitivity, plan)
+    for i, (tree_read, (sensitivity, _)) in enumerate(zip(plan.question.trees, plan.trees, strict=True)):
+        lines += _tree(i, tree_read, sensitivity, plan)
     if plan.allocation.levels:
         lines += level_lines(plan)
     if plan.allocation.reports:
@@ -67,13 +67,13 @@ def citations(plan: Decided) -> list[str]:
         found.append(
             "Balle, Wang 2018, Improving the Gaussian mechanism for differential privacy, https://arxiv.org/abs/1805.06530"
         )
-    chosen = [isinstance(q, ExponentialQuantile) for q in plan.allocation.spreads]
+    chosen = [isinstance(q, ExponentialQuantile) for q in plan.allocation.trees]
     if any(chosen):
         found.append(
             "Smith 2011, Privacy-preserving statistical estimation with optimal convergence rates, https://doi.org/10.1145/1993636.1993743"
         )
-    trees = [looked.at and not by_rank for looked, by_rank in zip(plan.question.spreads, chosen, strict=True)]
-    if any(looked.spread.layers for looked in plan.question.spreads):
+    trees = [tree_read.at and not by_rank for tree_read, by_rank in zip(plan.question.trees, chosen, strict=True)]
+    if any(tree_read.shape.layers for tree_read in plan.question.trees):
         found.append(
             "Li, Miklau, Hay, McGregor, Rastogi 2015, The matrix mechanism, https://doi.org/10.1007/s00778-015-0398-x"
         )
@@ -89,8 +89,8 @@ def citations(plan: Decided) -> list[str]:
 
 
 def _noises(plan: Decided) -> tuple[Additive | ExponentialQuantile, ...]:
-    """Return the noise of columns and of spreads, and choices by rank."""
-    return (*plan.allocation.noises, *plan.allocation.spreads)
+    """Return the noise of columns and of trees, and choices by rank."""
+    return (*plan.allocation.noises, *plan.allocation.trees)
 
 
 def _who(plan: Decided) -> list[str]:
@@ -157,48 +157,48 @@ def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Dec
     ]
 
 
-def _spread(i: int, looked: TreeRead, s: Sensitivity, plan: Decided) -> list[str]:
-    spread, unit, noise = looked.spread, plan.question.table.unit, plan.allocation.spreads[i]
+def _tree(i: int, tree_read: TreeRead, s: Sensitivity, plan: Decided) -> list[str]:
+    shape, unit, noise = tree_read.shape, plan.question.table.unit, plan.allocation.trees[i]
     assert unit.max_rows is not None
-    steps = spread.steps(is_row=unit.is_row)
+    steps = shape.steps(is_row=unit.is_row)
     step = Fraction(1, steps)
     if isinstance(noise, ExponentialQuantile):
-        return _chosen(i, looked, noise, plan)
-    levels = "" if spread.depth == 1 else f" on each of {spread.depth} levels"
+        return _chosen(i, tree_read, noise, plan)
+    levels = "" if shape.depth == 1 else f" on each of {shape.depth} levels"
     weight = "1 for its row" if unit.is_row else f"at most {unit.max_rows:,}, spread over its rows"
     lines = [
-        f"Spread {i}: {spread.word}.",
+        f"Quantile tree {i}: {shape.word}.",
         f"  One unit adds to each group a weight of {weight}, counted in steps of 1/{steps:,} row,",
         f"  so{levels} Δ∞ = {s.linf:,}, Δ₁ = {s.l1:,}, Δ₂² = {s.l2_squared:,} steps.",
         f"  Each level: {_law(noise, s, step)}",
     ]
-    if looked.at:
-        reach = rank_off(spread, noise, Fraction(19, 20), is_row=unit.is_row)
+    if tree_read.at:
+        reach = rank_off(shape, noise, Fraction(19, 20), is_row=unit.is_row)
         lines.append(
-            f"  {len(looked.at)} quantile{'s are' if len(looked.at) > 1 else ' is'} read from it, at the cost of one; "
-            f"the rank of a median is off by {reach:,.3g} rows or less in 19 of 20 cases."
+            f"  {len(tree_read.at)} quantile{'s are' if len(tree_read.at) > 1 else ' is'} read from it, at the cost of "
+            f"one; the rank of a median is off by {reach:,.3g} rows or less in 19 of 20 cases."
         )
-    elif spread.layers is not None:
-        lines += partition_lines(plan, spread)
-    elif spread.depth == 1:
-        off = spread.rows(noise.quantile(Fraction(19, 20)), is_row=unit.is_row)
+    elif shape.layers is not None:
+        lines += partition_lines(plan, shape)
+    elif shape.depth == 1:
+        off = shape.rows(noise.quantile(Fraction(19, 20)), is_row=unit.is_row)
         lines.append(f"  The number of rows with each value is off by {off:,.3g} or less in 19 of 20 cases.")
     return lines
 
 
-def _chosen(i: int, looked: TreeRead, q: ExponentialQuantile, plan: Decided) -> list[str]:
+def _chosen(i: int, tree_read: TreeRead, q: ExponentialQuantile, plan: Decided) -> list[str]:
     """Return a quantile whose leaf is chosen by rank."""
-    spread, unit = looked.spread, plan.question.table.unit
-    steps = spread.steps(is_row=unit.is_row)
+    shape, unit = tree_read.shape, plan.question.table.unit
+    steps = shape.steps(is_row=unit.is_row)
     weight = "1 for its row" if unit.is_row else f"at most {unit.max_rows:,}, spread over its rows"
     pairs = ", where a group left and one entered count once" if q.relation is Relation.REPLACE else ""
     widths = ", ".join(f"{decimal(width / steps)} rows ({n}×)" for width, n in q.ranges)
     rows = q.reach() / steps
-    off = q.error(Fraction(19, 20), cells=spread.leaves) / steps
+    off = q.error(Fraction(19, 20), cells=shape.leaves) / steps
     step = Fraction(1, steps)
-    evenly = rank_off(spread, q, Fraction(19, 20), is_row=unit.is_row)
+    evenly = rank_off(shape, q, Fraction(19, 20), is_row=unit.is_row)
     return [
-        f"Quantile {i}: p = {decimal(q.p)}, one of {spread.leaves:,} leaves, by the exponential mechanism on ranks.",
+        f"Quantile {i}: p = {decimal(q.p)}, one of {shape.leaves:,} leaves, by the exponential mechanism on ranks.",
         f"  One unit adds to each group a weight of {weight}, counted in steps of 1/{steps:,} row.",
         "  The loss d of a leaf is how far p times the weight is from its ranks. Between neighbours the losses of all",
         f"  leaves of a group move by numbers in an interval of width {widths}{pairs}.",
@@ -298,14 +298,14 @@ def level_lines(plan: Decided) -> list[str]:
     return lines
 
 
-def partition_lines(plan: Decided, spread: Spread) -> list[str]:
+def partition_lines(plan: Decided, shape: TreeShape) -> list[str]:
     """Which sums of cells are measured, and how each count is read from them."""
-    assert spread.layers is not None
+    assert shape.layers is not None
     laws = plan.laws
     parts = (e for expr in plan.question.outer.expressions for e in expr.walk())
-    read = dict.fromkeys(e.counts() for e in parts if e.source == spread)
-    sums = " and ".join(f"{len(layer):,}" for layer in spread.layers)
-    each = f"on each of {spread.depth} levels ({sums} sums)" if spread.depth > 1 else f"({sums} sums)"
+    read = dict.fromkeys(e.counts() for e in parts if e.source == shape)
+    sums = " and ".join(f"{len(layer):,}" for layer in shape.layers)
+    each = f"on each of {shape.depth} levels ({sums} sums)" if shape.depth > 1 else f"({sums} sums)"
     lines = [
         f"  A row lies in one cell at most, so all counts that are read from them cost together what one costs {each};",
         "  each is read from the sums by least squares:",
@@ -314,7 +314,7 @@ def partition_lines(plan: Decided, spread: Spread) -> list[str]:
         cells = sum(len(leaves) for _, leaves in counts.parts)
         lines.append(
             f"    count {i}: {_of(cells, 'cell')}, read from {_of(len(counts.read), 'sum')}; "
-            f"standard deviation {math.sqrt(counts.variance(laws.of(spread))):,.4g} rows."
+            f"standard deviation {math.sqrt(counts.variance(laws.of(shape))):,.4g} rows."
         )
     return lines
 

@@ -1,6 +1,6 @@
 """What each question of a batch needs of the budget, so that its groups have no more noise than with its even part.
 
-A question of m with c columns (levels of spreads and a selection of groups are columns too) would spend 1/(mc) of the
+A question of m with c columns (levels of trees and a selection of groups are columns too) would spend 1/(mc) of the
 budget on each alone. What several questions read needs the most that one of them needs; so all needs together are 1 at
 most, and what is left is given to all of them in proportion.
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Allocation, Kind
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.privacy.event import Composed, GaussianEvent
 
 if TYPE_CHECKING:
@@ -30,35 +30,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BudgetNeeds:
-    """Parts of the budget: of each column, of each level of each spread (`depths`: how many it has), and of the
+    """Parts of the budget: of each column, of each level of each tree (`depths`: how many it has), and of the
     selection of groups, 0 where they are declared.
     """
 
     columns: tuple[Fraction, ...]
-    spreads: tuple[Fraction, ...]
+    trees: tuple[Fraction, ...]
     depths: tuple[int, ...]
     selection: Fraction
 
     @property
     def total(self) -> Fraction:
         """All of them."""
-        trees = sum((w * n for w, n in zip(self.spreads, self.depths, strict=True)), Fraction(0))
+        trees = sum((w * n for w, n in zip(self.trees, self.depths, strict=True)), Fraction(0))
         return sum(self.columns, self.selection) + trees
 
     def divided(self, by: Fraction) -> BudgetNeeds:
         """Each of them divided."""
-        columns, spreads = tuple(w / by for w in self.columns), tuple(w / by for w in self.spreads)
-        return BudgetNeeds(columns, spreads, self.depths, self.selection / by)
+        columns, trees = tuple(w / by for w in self.columns), tuple(w / by for w in self.trees)
+        return BudgetNeeds(columns, trees, self.depths, self.selection / by)
 
 
 def needs_of(measured: Decided, asked: Sequence[Decided], questions: int) -> BudgetNeeds:
     """Return the most that a question would spend on each alone; on a partition, what all that read it would."""
     each = [(p, Fraction(1, questions * _width(p))) for p in asked]
-    read = [looked.spread for looked in measured.question.spreads]
+    read = [tree_read.shape for tree_read in measured.question.trees]
 
-    def of_level(s: Spread) -> Fraction:
+    def of_level(s: TreeShape) -> Fraction:
         if s.layers is None:
-            return max(w for p, w in each if s in [x.spread for x in p.question.spreads])
+            return max(w for p, w in each if s in [x.shape for x in p.question.trees])
         return sum((w * p.question.reads_of(s) for p, w in each), Fraction(0)) / s.depth
 
     return BudgetNeeds(
@@ -84,12 +84,12 @@ def noise_delta_of(asked: Sequence[Decided], delta: Fraction, kind: Kind) -> Fra
 def is_composed(plan: Decided) -> bool:
     """Whether a question asked alone has Laplace noise that a δ made smaller than ε alone allows."""
     a = plan.allocation
-    laplace = any(isinstance(z, DiscreteLaplaceNoise) for z in (*a.noises, *a.spreads))
+    laplace = any(isinstance(z, DiscreteLaplaceNoise) for z in (*a.noises, *a.trees))
     return laplace and a.threshold is None and a.guarantee.delta > 0
 
 
 def least_scales(plans: Sequence[Decided], asked: Sequence[Sequence[Decided]]) -> list[Fraction]:
-    """For each column, and then for each level of each spread, the least scale that a question has for it alone.
+    """For each column, and then for each level of each tree, the least scale that a question has for it alone.
 
     Together they cost what all questions asked alone cost, or less: so no more than (ε, δ).
     """
@@ -99,29 +99,29 @@ def least_scales(plans: Sequence[Decided], asked: Sequence[Sequence[Decided]]) -
         for m in p.question.measures:
             those = [(q, i) for q in own for i, n in enumerate(q.question.measures) if n == m]
             columns += [min(_scale(q, i) for q, i in those)]
-        for spread in (looked.spread for looked in p.question.spreads):
+        for shape in (tree_read.shape for tree_read in p.question.trees):
             found = [
                 _scale(q, len(q.question.measures) + i)
                 for q in own
-                for i, other in enumerate(q.question.spreads)
-                if other.spread == spread
+                for i, other in enumerate(q.question.trees)
+                if other.shape == shape
             ]
-            trees += [min(found)] * spread.depth
+            trees += [min(found)] * shape.depth
     return [*columns, *trees]
 
 
 def _scale(plan: Decided, place: int) -> Fraction:
-    """Return the scale of a column or, after the columns, of a spread, of a question asked alone; before totals get a
+    """Return the scale of a column or, after the columns, of a tree, of a question asked alone; before totals get a
     part.
     """
-    noise = (*plan.allocation.of_columns, *plan.allocation.spreads)[place]
+    noise = (*plan.allocation.of_columns, *plan.allocation.trees)[place]
     assert isinstance(noise, DiscreteLaplaceNoise)
     return noise.scale
 
 
 def law_of(shares: Sequence[BudgetNeeds], noise_delta: Fraction, delta: Fraction, kind: Kind) -> tuple[str, ...]:
     """How the budget is divided; nothing where all parts are alike and δ is halved between noise and selections."""
-    parts = [[*n.columns, *n.spreads, *([n.selection] if n.selection else [])] for n in shares]
+    parts = [[*n.columns, *n.trees, *([n.selection] if n.selection else [])] for n in shares]
     selects = any(n.selection for n in shares)
     usual = (delta / 2 if kind is Kind.GAUSSIAN else Fraction(0)) if selects else noise_delta
     if len({w for own in parts for w in own}) < 2 and noise_delta == usual:
@@ -142,7 +142,7 @@ def equivalent(plan: Decided, given: Allocation, counted: tuple[float, float] | 
         laplace = isinstance(alone.noises[0], DiscreteLaplaceNoise)
         ratios.append(Fraction(math.sqrt(less) if laplace else less))
     else:
-        for one, other in zip((*alone.noises, *alone.spreads), (*given.noises, *given.spreads), strict=True):
+        for one, other in zip((*alone.noises, *alone.trees), (*given.noises, *given.trees), strict=True):
             if isinstance(one, DiscreteLaplaceNoise) and isinstance(other, DiscreteLaplaceNoise):
                 ratios.append(one.scale / other.scale)
             elif isinstance(one, RoundedGaussianNoise) and isinstance(other, RoundedGaussianNoise):

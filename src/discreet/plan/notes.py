@@ -13,7 +13,7 @@ from discreet.catalog.types import Type
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.quantile_tree.binned import BEYOND
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.privacy.guarantee import decimal
 from discreet.query.expr import Expr, Literal
 from discreet.query.ranges import range_of
@@ -61,11 +61,11 @@ def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
             total = "sum" if m.clamped else "count"
             to = f"the {total} of {'rows' if expr is None else name_of(expr, question)}"
             others[f"what one {_whose(question)} adds to {to} is clamped to [{low}, {high}]"] = None
-    for looked in question.spreads:
-        spread = looked.spread
-        if spread.listed is None and spread.value.expr not in apart and may_clamp(spread.value):
-            ranges[_moved(spread.value, question)] = None
-        elif spread.listed is not None and spread.layers is None and (said := _listed(spread, question)):
+    for tree_read in question.trees:
+        shape = tree_read.shape
+        if shape.listed is None and shape.value.expr not in apart and may_clamp(shape.value):
+            ranges[_moved(shape.value, question)] = None
+        elif shape.listed is not None and shape.layers is None and (said := _listed(shape, question)):
             others[said] = None
     listed = ", ".join(sorted(ranges)).replace(" to [", " is clamped to [", 1)
     return [*([listed] if listed else []), *others]
@@ -81,8 +81,8 @@ def capped(plan: Decided) -> list[str]:
     b = bounding(q)
     groups = f"in at most {many(b.max_groups, 'group')}" if needs_secret(b) else ""
     of_rows = [m for m in q.measures if not (m.is_of_units or m.has_bounds)]
-    alone = not q.spreads and all(m.is_apart for m in of_rows)
-    rows = f"for at most {many(b.max_rows, 'value' if alone else 'row')}" if of_rows or q.spreads else ""
+    alone = not q.trees and all(m.is_apart for m in of_rows)
+    rows = f"for at most {many(b.max_rows, 'value' if alone else 'row')}" if of_rows or q.trees else ""
     each = "" if not (rows and q.keys.exprs) else " in each group" if not groups else " in each"
     each = " in it" if groups and each and b.max_groups == 1 else each
     both = ", ".join(part for part in (groups, rows + each) if part)
@@ -132,16 +132,16 @@ def _moved(value: LatticeValue, question: Question) -> str:
     return f"{name_of(value.expr, question)} to [{low}, {high}]"
 
 
-def _listed(spread: Spread, question: Question) -> str:
-    """Return which values are not counted as they are, where a spread has leaves for listed values or bins."""
-    place = spread.value.expr
-    assert spread.listed is not None
+def _listed(shape: TreeShape, question: Question) -> str:
+    """Return which values are not counted as they are, where a tree has leaves for listed values or bins."""
+    place = shape.value.expr
+    assert shape.listed is not None
     first = place.children[0]
     if told := first.args_of("="):
         value, possible = told[0], possible_values(kept(told[0]))
-        known = possible is not None and possible - {None} <= {*spread.listed}
+        known = possible is not None and possible - {None} <= {*shape.listed}
         return "" if known else f"only declared values of {name_of(value, question)} count"
-    last, kind = spread.listed[-1], Type.REAL
+    last, kind = shape.listed[-1], Type.REAL
     value = first
     while inner := value.args_of("<=", "not", "is null"):
         value = inner[0]

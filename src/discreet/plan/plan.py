@@ -28,11 +28,11 @@ from discreet.verify.parts import part_reasons
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the columns of an answer are: which measurement, and which of its columns and spreads."""
+    """Where the columns of an answer are: which measurement, and which of its columns and trees."""
 
     measurement: int
     columns: tuple[int, ...]
-    spreads: tuple[int, ...]
+    trees: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

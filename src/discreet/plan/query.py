@@ -18,8 +18,8 @@ from discreet.errors import InternalError, InvalidParameter, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.summed import summed_noises
-from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, distinct_sql, needs_secret, spread_sql
-from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, sensitivity_of, spread_sensitivity
+from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, distinct_sql, needs_secret, tree_sql
+from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, sensitivity_of, tree_sensitivity
 from discreet.plan.decided import FirstChoice
 from discreet.plan.measures.measure import DistinctCount
 from discreet.plan.nodes.node import Node
@@ -54,7 +54,7 @@ class Query:
         sensitivities: of each integer column, exactly.
         allocation: noise, selection of groups, events and the guarantee to be charged.
         distinct: the place of each COUNT(DISTINCT x) among the columns, and the statement of its own that counts it.
-        spreads: for each spread that the question reads, how far one unit moves a level of it, and its statement.
+        trees: for each tree that the question reads, how far one unit moves a level of it, and its statement.
         chosen: what a first stage chose for it, where it did.
     """
 
@@ -67,13 +67,13 @@ class Query:
     sensitivities: tuple[Sensitivity, ...]
     allocation: Allocation
     distinct: tuple[tuple[int, str], ...] = ()
-    spreads: tuple[tuple[Sensitivity, str], ...] = ()
+    trees: tuple[tuple[Sensitivity, str], ...] = ()
     chosen: FirstChoice | None = None
 
     @property
     def statements(self) -> tuple[str, ...]:
         """Every text that the database will run."""
-        texts = (*self.truncation, self.sql, *(own for _, own in (*self.distinct, *self.spreads)))
+        texts = (*self.truncation, self.sql, *(own for _, own in (*self.distinct, *self.trees)))
         return tuple(text for text in texts if text)
 
     @property
@@ -111,7 +111,7 @@ class Query:
         """Whether this statement has the `$secret` parameter; constants of the user may be spelled like it."""
         if text in [own for _, own in self.distinct]:
             return not self.question.table.unit.is_row
-        return text in (self.sql, *(own for _, own in self.spreads)) and needs_secret(self.question)
+        return text in (self.sql, *(own for _, own in self.trees)) and needs_secret(self.question)
 
     def column(self, name: str) -> Node:
         """Return an output column's expression, by its name.
@@ -170,9 +170,9 @@ class Query:
         Raises:
             InvalidParameter: see `row_noises`.
         """
-        spreads = (looked.spread for looked in self.question.spreads)
+        trees = (tree_read.shape for tree_read in self.question.trees)
         sources: dict[Hashable, Additive | ExponentialQuantile]
-        sources = dict(zip(spreads, self.allocation.spreads, strict=True))
+        sources = dict(zip(trees, self.allocation.trees, strict=True))
         return Laws(self.row_noises, sources, self.question.table.unit.is_row)
 
     def is_end(self, name: str) -> bool:
@@ -252,8 +252,8 @@ def decided(question: Question, terms: PlanTerms) -> Query:
     relation, groups = question.table.relation, question.keys.count
     sensitivities = tuple(sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures)
     reports = reports_of(question) if terms.report_share else ()
-    spreads = tuple((spread_moves(b, s), spread_sql(b, s.spread)) for s in question.spreads)
-    allocation = _allocated(question, terms, sensitivities, [moved for moved, _ in spreads], len(reports))
+    trees = tuple((tree_moves(b, s), tree_sql(b, s.shape)) for s in question.trees)
+    allocation = _allocated(question, terms, sensitivities, [moved for moved, _ in trees], len(reports))
     text, distinct = statements(question, b)
     return Query(
         question,
@@ -265,17 +265,17 @@ def decided(question: Question, terms: PlanTerms) -> Query:
         sensitivities,
         allocation,
         distinct,
-        spreads,
+        trees,
     )
 
 
 def allocated(
     query: Query, terms: PlanTerms, by_rank: Mapping[int, ExponentialQuantile], *, composes: bool = False
 ) -> Query:
-    """Return the query with noise chosen again: with leaves of the spreads at these places chosen by rank, by a law
+    """Return the query with noise chosen again: with leaves of the trees at these places chosen by rank, by a law
     given at any ε, and with Laplace columns that a δ lets compose, or not.
     """
-    moves, reports = [moved for moved, _ in query.spreads], len(query.allocation.reports)
+    moves, reports = [moved for moved, _ in query.trees], len(query.allocation.reports)
     return with_allocation(
         query, terms, _allocated(query.question, terms, query.sensitivities, moves, reports, by_rank, composes=composes)
     )
@@ -291,7 +291,7 @@ def _allocated(
     *,
     composes: bool = False,
 ) -> Allocation:
-    """Return the noise of columns and of spreads, one of whose levels a unit moves so far each, and of reports."""
+    """Return the noise of columns and of trees, one of whose levels a unit moves so far each, and of reports."""
     table, selects = question.table, question.keys.count is None
     return allocate(
         sensitivities,
@@ -301,7 +301,7 @@ def _allocated(
         select=(table.unit.max_groups or 0, table.relation) if selects else None,
         reports=[report_moves(table.relation)] * reports if reports else [],
         report_share=terms.report_share,
-        spreads=[(m, s.spread.depth) for m, s in zip(moves, question.spreads, strict=True)],
+        trees=[(m, s.shape.depth) for m, s in zip(moves, question.trees, strict=True)],
         by_rank=by_rank,
         shares=question.shares,
         width=question.width,
@@ -313,11 +313,11 @@ def with_allocation(query: Query, terms: PlanTerms, allocation: Allocation) -> Q
     return replace(query, allocation=allocation, identity=query.question.identity(terms, allocation))
 
 
-def spread_moves(b: BoundedQuery, looked: TreeRead) -> Sensitivity:
-    """Return how far one unit moves each level of a spread; no level has more nodes than leaves."""
-    spread, unit = looked.spread, b.table.unit
-    total = spread.total(b.max_rows, is_row=unit.is_row)
-    return spread_sensitivity(total, b.max_groups, b.keys.count, spread.leaves, b.table.relation)
+def tree_moves(b: BoundedQuery, tree_read: TreeRead) -> Sensitivity:
+    """Return how far one unit moves each level of a tree; no level has more nodes than leaves."""
+    shape, unit = tree_read.shape, b.table.unit
+    total = shape.total(b.max_rows, is_row=unit.is_row)
+    return tree_sensitivity(total, b.max_groups, b.keys.count, shape.leaves, b.table.relation)
 
 
 def statements(question: Question, b: BoundedQuery) -> tuple[str, tuple[tuple[int, str], ...]]:
@@ -403,7 +403,7 @@ def measurement_of(plan: Query) -> Measurement:
     unit, lists = q.table.unit, q.keys.lists
     if len(plan.sensitivities) != len(q.measures) or len(a.noises) != len(q.measures):
         _disagree("the number of columns")
-    if not len(plan.spreads) == len(q.spreads) == len(a.spreads):
+    if not len(plan.trees) == len(q.trees) == len(a.trees):
         _disagree("the number of columns")
     if unit.max_groups is None or unit.max_rows is None:
         _disagree("the groups of a unit, which are not bounded")
@@ -412,8 +412,8 @@ def measurement_of(plan: Query) -> Measurement:
         for m, s, noise in zip(q.measures, plan.sensitivities, a.noises, strict=True)
     ]
     trees = [
-        Tree(text, looked.spread.depth, looked.at, moves, noise, looked.spread.layers)
-        for (moves, text), looked, noise in zip(plan.spreads, q.spreads, a.spreads, strict=True)
+        Tree(text, tree_read.shape.depth, tree_read.at, moves, noise, tree_read.shape.layers)
+        for (moves, text), tree_read, noise in zip(plan.trees, q.trees, a.trees, strict=True)
     ]
     count = q.keys.count
     return Measurement(

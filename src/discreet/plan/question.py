@@ -23,7 +23,7 @@ from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Facts, Missing, Ranges
 from discreet.plan.nodes.key import Key
 from discreet.plan.nodes.node import Measured, Node, answer_node
-from discreet.plan.quantile_tree.shape import Spread, TreeRead
+from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 from discreet.query.bind import TableScope, as_condition, bind, bind_row, call
 from discreet.query.expr import Expr, Literal, columns_of
 from discreet.query.grouping_sets import Sets
@@ -198,28 +198,28 @@ class Question:
     measures: tuple[Measure, ...]
     outer: Outer
     relation: ReadRows | None = None
-    spreads: tuple[TreeRead, ...] = field(init=False, repr=False, compare=False)
-    """What is read of spreads: measured beside `measures`, each by a statement of its own."""
+    trees: tuple[TreeRead, ...] = field(init=False, repr=False, compare=False)
+    """What is read of trees: measured beside `measures`, each by a statement of its own."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "spreads", looked_at(self.outer.expressions))
+        object.__setattr__(self, "trees", tree_reads(self.outer.expressions))
 
-    def reads_of(self, spread: Spread) -> int:
-        """Return how many different counts it reads from a spread; as many columns would have been measured else."""
-        return len({e for expr in self.outer.expressions for e in expr.walk() if e.source == spread})
+    def reads_of(self, shape: TreeShape) -> int:
+        """Return how many different counts it reads from a tree; as many columns would have been measured else."""
+        return len({e for expr in self.outer.expressions for e in expr.walk() if e.source == shape})
 
     @property
     def width(self) -> int:
         """In how many parts the budget of its columns is divided: for a count read from a partition one."""
-        read = (looked.spread for looked in self.spreads)
+        read = (tree_read.shape for tree_read in self.trees)
         return len(self.measures) + sum(s.depth if s.layers is None else self.reads_of(s) for s in read)
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
-        """The part of the columns' budget that each column has and each level of each spread, such that all of a
+        """The part of the columns' budget that each column has and each level of each tree, such that all of a
         partition's levels have what its counts would have had together; nothing where all parts are alike anyhow.
         """
-        read = [looked.spread for looked in self.spreads]
+        read = [tree_read.shape for tree_read in self.trees]
         if all(s.layers is None for s in read):
             return ()
         each = Fraction(1, self.width)
@@ -232,8 +232,8 @@ class Question:
         An allocation says which totals are measured as well, and which quantiles are chosen by rank.
         """
         levels = () if allocation is None else allocation.levels
-        spreads = () if allocation is None else allocation.spreads
-        by_rank = [i for i, law in enumerate(spreads) if isinstance(law, ExponentialQuantile)]
+        trees = () if allocation is None else allocation.trees
+        by_rank = [i for i, law in enumerate(trees) if isinstance(law, ExponentialQuantile)]
         unit = self.table.unit
         described: dict[str, Any] = {
             "format": FORMAT,
@@ -255,18 +255,18 @@ class Question:
             described["rows"] = self.relation.identity
         if levels:
             described["levels"] = [[list(level.kept), str(level.share)] for level in levels]
-        if self.spreads:
-            described["spreads"] = [s.identity for s in self.spreads]
+        if self.trees:
+            described["trees"] = [s.identity for s in self.trees]
         if by_rank:
             described["by rank"] = by_rank
         return hashlib.sha256(json.dumps(described, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
-def looked_at(exprs: Iterable[Node]) -> tuple[TreeRead, ...]:
-    """Return the spreads that expressions over the answer read, each once, in an order of their own."""
-    found: dict[Spread, set[Fraction]] = {}
+def tree_reads(exprs: Iterable[Node]) -> tuple[TreeRead, ...]:
+    """Return the trees that expressions over the answer read, each once, in an order of their own."""
+    found: dict[TreeShape, set[Fraction]] = {}
     for e in (node for expr in exprs for node in expr.walk()):
-        if isinstance(e.source, Spread):
+        if isinstance(e.source, TreeShape):
             found.setdefault(e.source, set()).update(e.shares)
     return tuple(sorted((TreeRead(s, tuple(sorted(p))) for s, p in found.items()), key=lambda s: repr(s.identity)))
 
@@ -334,12 +334,12 @@ def _bound(
     outer = Outer(shown, kept, order, select.limit, select.offset, tuple(ends), sets)
     found, outer = _canonical(measures.found, outer)
     question = Question(sql, table, where, keys, found, outer, relation)
-    if sets is not None and question.spreads:
+    if sets is not None and question.trees:
         raise UnsupportedQuery(
             "Quantiles and the like do not add up over groups, as totals (ROLLUP, CUBE) must.",
             hint="ask one query for each set of keys: session.batch answers them together",
         )
-    if not measures.found and not question.spreads and keys.lists is not None:
+    if not measures.found and not question.trees and keys.lists is not None:
         raise UnsupportedQuery(
             "The query asks nothing of the data: its columns are all public.", hint="add an aggregate, such as COUNT(*)"
         )

@@ -28,7 +28,7 @@ from discreet.query.bind import call
 from discreet.query.expr import Call, Expr, Literal, finite
 
 if TYPE_CHECKING:
-    from discreet.plan.quantile_tree.shape import Spread
+    from discreet.plan.quantile_tree.shape import TreeShape
     from discreet.plan.question import Question
 
 
@@ -155,15 +155,15 @@ def _of_keys(question: Question) -> Iterator[Report]:
 def _of_values(question: Question) -> Iterator[Report]:
     """For each value that is clamped, or counted only where it is listed: which rows have another one, or none."""
     sums = [v for m in question.measures for v in m.clamped]
-    spreads = [looked.spread for looked in question.spreads if looked.spread.layers is None]
-    for value in (*sums, *(s.value for s in spreads if s.listed is None)):
+    trees = [tree_read.shape for tree_read in question.trees if tree_read.shape.layers is None]
+    for value in (*sums, *(s.value for s in trees if s.listed is None)):
         if may_clamp(value):
             yield _report(value.expr, value, _beyond(value), question)
-    for spread in spreads:
-        listed = _listed(spread)
+    for shape in trees:
+        listed = _listed(shape)
         if listed is not None:
-            other = call("and", [call("not", [call("is null", [listed])]), call("is null", [spread.value.expr])])
-            yield _report(listed, spread.value, {Part.UNDECLARED: other}, question)
+            other = call("and", [call("not", [call("is null", [listed])]), call("is null", [shape.value.expr])])
+            yield _report(listed, shape.value, {Part.UNDECLARED: other}, question)
 
 
 def _report(expr: Expr, of: LatticeValue, tests: dict[Part, Expr], question: Question) -> Report:
@@ -197,10 +197,10 @@ def _unknown(expr: Expr) -> Expr:
             return call("is null", [expr])
 
 
-def _listed(spread: Spread) -> Expr | None:
-    """Return the value whose places in a list are a spread's leaves; None where every value has a leaf."""
-    parts = spread.value.expr.children
-    if spread.listed is None or not parts or not (told := parts[0].args_of("=")):
+def _listed(shape: TreeShape) -> Expr | None:
+    """Return the value whose places in a list are a tree's leaves; None where every value has a leaf."""
+    parts = shape.value.expr.children
+    if shape.listed is None or not parts or not (told := parts[0].args_of("=")):
         return None  # among others bins, which hold all values
     can_be = possible_values(kept(told[0]))
-    return None if can_be is not None and can_be - {None} <= {*spread.listed} else told[0]
+    return None if can_be is not None and can_be - {None} <= {*shape.listed} else told[0]

@@ -15,7 +15,7 @@ from discreet.post.noisy_table import NoisyRow
 if TYPE_CHECKING:
     from discreet.plan.nodes.node import Answer
     from discreet.plan.quantile_tree.chosen import ChosenLeaves
-    from discreet.plan.quantile_tree.shape import Spread
+    from discreet.plan.quantile_tree.shape import TreeShape
     from discreet.plan.quantile_tree.tree import NoisyTree
     from discreet.plan.query import Query
     from discreet.plan.question import OrderBy
@@ -62,7 +62,7 @@ def _nonnegative_rows(query: Query, table: NoisyTable) -> list[NoisyRow]:
         noisy = consistent(query, table)
     cells = raised(table.keys, noisy, sets, never_negative(query.question))
     rows = list(zip(_rows(query, table, table.cells), _rows(query, table, cells), strict=True))
-    for _, row in rows if table.spreads else ():
+    for _, row in rows if table.trees else ():
         for tree in row.cells[-1].values():
             if isinstance(tree, NoisyTree):
                 tree.raised = True
@@ -82,18 +82,18 @@ def _rows(query: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]]) ->
 
 def _cells(query: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]], row: int) -> tuple[Any, ...]:
     """Return the integers of a row and, after them, the noisy trees that it reads."""
-    if not table.spreads:
+    if not table.trees:
         return finest[row]
     from discreet.mechanisms.exponential_quantile import ExponentialQuantile
     from discreet.plan.quantile_tree.chosen import ChosenLeaves
     from discreet.plan.quantile_tree.tree import NoisyTree
 
     is_row = query.question.table.unit.is_row
-    read = zip(query.question.spreads, query.allocation.spreads, table.spreads, strict=True)
-    trees: dict[Spread, NoisyTree | ChosenLeaves] = {
-        s.spread: ChosenLeaves(s.spread, noise, rows[row])
+    read = zip(query.question.trees, query.allocation.trees, table.trees, strict=True)
+    trees: dict[TreeShape, NoisyTree | ChosenLeaves] = {
+        s.shape: ChosenLeaves(s.shape, noise, rows[row])
         if isinstance(noise, ExponentialQuantile)
-        else NoisyTree(s.spread, noise, rows[row], is_row=is_row)
+        else NoisyTree(s.shape, noise, rows[row], is_row=is_row)
         for s, noise, rows in read
     }
     return (*finest[row], trees)

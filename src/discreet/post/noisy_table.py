@@ -25,14 +25,14 @@ class NoisyTable:
         keys: the group keys, one tuple a row; a single empty one without GROUP BY.
         cells: the noisy integers of each row, in the order of the question's measures.
         reports: the noisy counts of the truncation reports, side by side, when they were asked for.
-        spreads: for each spread that the question reads, and each row, the noisy nodes that were looked at.
+        trees: for each tree that the question reads, and each row, the noisy nodes that were looked at.
         levels: for each level of totals that was measured as well, its noisy integers, in the order of its keys.
     """
 
     keys: tuple[tuple[Scalar, ...], ...]
     cells: tuple[tuple[int, ...], ...]
     reports: tuple[int, ...] = ()
-    spreads: tuple[tuple[Families, ...], ...] = ()
+    trees: tuple[tuple[Families, ...], ...] = ()
     levels: tuple[tuple[tuple[int, ...], ...], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class NoisyTable:
             "keys": [[_stored(v) for v in key] for key in self.keys],
             "cells": [[str(c) for c in row] for row in self.cells],
             "reports": [str(c) for c in self.reports],
-            "spreads": [[families_json(f) for f in rows] for rows in self.spreads],
+            "trees": [[families_json(f) for f in rows] for rows in self.trees],
             "levels": [[[str(c) for c in row] for row in level] for level in self.levels],
         }
 
@@ -58,7 +58,7 @@ class NoisyTable:
             tuple(tuple(_restored(v) for v in key) for key in kept["keys"]),
             tuple(tuple(int(c) for c in row) for row in kept["cells"]),
             tuple(int(c) for c in kept["reports"]),
-            tuple(tuple(families_of(f) for f in rows) for rows in kept["spreads"]),
+            tuple(tuple(families_of(f) for f in rows) for rows in kept["trees"]),
             tuple(tuple(tuple(int(c) for c in row) for row in level) for level in kept["levels"]),
         )
 

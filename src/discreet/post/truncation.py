@@ -21,7 +21,7 @@ from discreet.mechanisms.summed import summed_noises
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import KnownCount, KnownUnits, Measure, RowCount, Total, UnitCount
 from discreet.plan.nodes.node import Node, measured_in
-from discreet.plan.question import looked_at
+from discreet.plan.question import tree_reads
 from discreet.plan.reports import Part, Report, count_margin
 from discreet.query.expr import Literal, walk
 
@@ -158,14 +158,14 @@ def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Node, rows: 
     None where nothing is cut off of it.
     """
     used = [plan.question.measures[m.index] for m in measured_in(expr)]
-    spreads = [looked.spread for looked in looked_at([expr]) if looked.spread.layers is None]
-    values = {v for m in used for v in m.clamped} | {s.value for s in spreads}
-    caps = [r for r in found if r.report.of is None and (used or spreads)]
-    once = bool(used) and not spreads and all(m.is_of_units for m in used)
+    trees = [tree_read.shape for tree_read in tree_reads([expr]) if tree_read.shape.layers is None]
+    values = {v for m in used for v in m.clamped} | {s.value for s in trees}
+    caps = [r for r in found if r.report.of is None and (used or trees)]
+    once = bool(used) and not trees and all(m.is_of_units for m in used)
     if once:
         caps = [r for r in caps if Part.GROUPS in r.report.parts]  # a unit counts once, however many rows it has
     concerned = [*caps, *(r for r in found if r.report.of in values)]
-    if expr.type is Type.MAP and spreads[0].listed is not None:
+    if expr.type is Type.MAP and trees[0].listed is not None:
         concerned = caps  # other values are in none of its counts
     if not concerned or not rows:
         return None

@@ -35,8 +35,8 @@ from discreet.verify.price import (
     fits,
     tree_moves,
 )
+from discreet.verify.quantile_tree import DerivedTree, derive_tree
 from discreet.verify.shapes import reject
-from discreet.verify.spread import DerivedSpread, derive_spread
 from discreet.verify.view import check_views
 
 
@@ -47,13 +47,13 @@ class Found:
     Attributes:
         groups: how many groups it enters.
         spans: for each column, the least and the greatest that it adds to a group.
-        trees: for each spread, what it adds to its leaves.
+        trees: for each tree, what it adds to its leaves.
         reports: how many counts each truncation report has, of which a unit is in one at most.
     """
 
     groups: int
     spans: Spans
-    trees: tuple[DerivedSpread, ...]
+    trees: tuple[DerivedTree, ...]
     reports: tuple[int, ...]
 
 
@@ -141,7 +141,7 @@ def check_moves(claim: PlanClaim, found: Sequence[Found]) -> None:
         for tree, reach in zip(m.trees, facts.trees, strict=True):
             moved = tree_moves(reach, facts.groups, replace=other)
             if moved.l1 > tree.sensitivity.l1 or moved.l2_squared > tree.sensitivity.l2_squared:
-                reject("how far a unit moves a spread")
+                reject("how far a unit moves a tree")
     for look in claim.looks:
         check_price(look.spent, look.epsilon, replace=other)
 
@@ -158,7 +158,7 @@ def priced(claim: PlanClaim, found: Sequence[Found]) -> tuple[PricedPart, ...]:
 
 def _read(m: Measurement) -> Found:
     apart = [(i, derive_distinct(text, m.source)) for i, text in m.distinct]
-    trees = tuple(derive_spread(tree.sql, m.source) for tree in m.trees)
+    trees = tuple(derive_tree(tree.sql, m.source) for tree in m.trees)
     others = [*(d for _, d in apart), *(d.reach for d in trees)]
     # without sums over units, what the groups are is said by the statements that count apart
     summed = derive(m.sql, m.source) if m.sql or not others else replace(others[0], spans=())
@@ -209,7 +209,7 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> PricedPart:
             noises += [tree.noise.near, tree.noise.counted]
             continue
         if tree.depth < 1:
-            reject("the levels of a spread")
+            reject("the levels of a tree")
         moves += [tree_moves(reach, facts.groups, replace=replace)] * tree.depth
         noises += [tree.noise] * tree.depth
     sure = list(zip(moves, noises, strict=True))
@@ -231,7 +231,7 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> PricedPart:
 
 
 def _check_chosen(
-    noise: ExponentialQuantile, reach: DerivedSpread, groups: int, declared: int | None, *, replace: bool
+    noise: ExponentialQuantile, reach: DerivedTree, groups: int, declared: int | None, *, replace: bool
 ) -> None:
     """Refuses a choice by rank for other units than those of the text: its events follow from what it says of them, and
     the same ε in more and narrower choices composes to less than it costs.
@@ -248,7 +248,7 @@ def _check_layers(m: Measurement, facts: Found) -> None:
         if tree.layers is None:
             continue
         if isinstance(tree.noise, ExponentialQuantile) or tree.at or len(tree.layers) != tree.depth:
-            reject("the levels of a spread")
+            reject("the levels of a tree")
         for layer in tree.layers:
             below = [leaf for node in layer for leaf in node]
             if len(set(below)) != len(below) or not all(0 <= leaf < reach.leaves for leaf in below):

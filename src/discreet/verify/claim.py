@@ -39,7 +39,7 @@ class NoisyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A spread: weights of leaves, and sums of them, from which quantiles and the like are read.
+    """A quantile tree: weights of leaves, and sums of them, from which quantiles and the like are read.
 
     Attributes:
         sql: counts the leaves.
@@ -81,7 +81,7 @@ class Measurement:
         rows: how many of its rows count in each, as the question was asked, which is compared with no text; None where
             each row is a unit.
         columns: the integer columns, in order.
-        trees: the spreads.
+        trees: its quantile trees.
         levels: the totals that are measured as well.
         threshold: the selection of groups, where these are private.
         reports: for each truncation report, the noise of each of its counts.

@@ -250,7 +250,7 @@ def never_fails(nodes: Iterable[exp.Expr]) -> None:
         if cast.find_ancestor(exp.Try) or isinstance(cast.this, exp.Null | exp.Boolean):
             continue
         if _is_leaf(cast):
-            continue  # `spread.py`, which alone knows such a column, has bounds of it from another stage
+            continue  # `quantile_tree.py`, which alone knows such a column, has bounds of it from another stage
         if any(math.isinf(end) for end in span_of(cast, frozenset())):
             reject("a cast that could fail on some row")
 

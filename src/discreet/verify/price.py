@@ -17,8 +17,8 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.verify.claim import Cost, PlanClaim
+from discreet.verify.quantile_tree import DerivedTree
 from discreet.verify.shapes import reject
-from discreet.verify.spread import DerivedSpread
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ def column_moves(span: tuple[int, int], k: int, groups: int | None, *, replace: 
     return Moves(best1, best2, 2 * k if groups is None else min(2 * k, groups), far, width)
 
 
-def tree_moves(found: DerivedSpread, groups: int, *, replace: bool) -> Moves:
-    """Return the worst change of a level of a spread."""
+def tree_moves(found: DerivedTree, groups: int, *, replace: bool) -> Moves:
+    """Return the worst change of a level of a tree."""
     l1, l2_squared, many, far = found.moves(groups, replace=replace)
     return Moves(l1, l2_squared, many, far, far)
 

@@ -135,7 +135,7 @@ def test_a_unit_enters_the_groups_that_its_keyed_hash_puts_first_and_no_more() -
         units = in_reference_order(ENGINE.cells(plan, rows), case, plan)
         entered = [cell[8] for cell in units.values()]
         assert sum(entered) == 2 * 40
-        assert max(entered) < 40  # the hash spreads people over the groups: not all in the same two
+        assert max(entered) < 40  # the hash trees people over the groups: not all in the same two
 
 
 def backend(frame: Any, schema: TableSchema) -> DuckDB:

@@ -119,7 +119,7 @@ def asked(sql: str, **how: object) -> Case:
     [
         ("SELECT SUM(age) FROM customers", "least(", "greatest(", "column 0 moves"),
         ("SELECT COUNT(*) FROM customers", "least(n, 2)", "n", "column 0 moves"),
-        ("SELECT MEDIAN(age) FROM customers", "sum(w.w)", "9 * sum(w.w)", "of spread 0 moves"),
+        ("SELECT MEDIAN(age) FROM customers", "sum(w.w)", "9 * sum(w.w)", "of tree 0 moves"),
         ("SELECT COUNT(*) FROM customers", "SELECT ", "SELECT 1 / nothing, ", "the database failed"),
     ],
 )
@@ -186,7 +186,7 @@ def standing(construct: str, language: Language) -> list[str]:
 
 
 def test_constructs_are_counted_only_where_they_stand() -> None:
-    looked: set[str] = set()
+    tree_read: set[str] = set()
     for seed in range(60):
         rng = Random(seed)
         shape = random_shape(rng)
@@ -194,10 +194,10 @@ def test_constructs_are_counted_only_where_they_stand() -> None:
             question = random_question(rng, shape)
             for construct in question.constructs:
                 wanted = standing(construct, LANGUAGES.get(question.dialect, DUCKDB))
-                looked.update([construct] if wanted else [])
+                tree_read.update([construct] if wanted else [])
                 fits = any(re.search(w, question.sql, re.DOTALL | re.IGNORECASE) for w in wanted)
                 assert fits or not wanted, (construct, question.sql)
-    assert len(looked) > 300
+    assert len(tree_read) > 300
 
 
 def test_neighbours_differ_in_more_than_the_order_of_their_rows() -> None:

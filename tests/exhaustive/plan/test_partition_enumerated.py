@@ -18,7 +18,7 @@ from discreet.engine.cells import exact_leaves
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.planner import make_query
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.query import Query, claim_of
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -52,13 +52,13 @@ def tables() -> list[Sequence[Row]]:
     return [[], *([row] for row in ROWS)]
 
 
-def measured(plan: Query, spread: Spread, rows: Sequence[Row]) -> list[dict[object, list[int]]]:
+def measured(plan: Query, shape: TreeShape, rows: Sequence[Row]) -> list[dict[object, list[int]]]:
     """For each level its exact sums in each group."""
     ENGINE.fill(rows, SCHEMA)
     leaves = exact_leaves(plan, 0, ENGINE.run)
     groups = plan.question.keys.all() if plan.question.keys.exprs else [()]
     nothing = ExactLeaves.of({})
-    return [{key: leaves.get(key, nothing).sums(spread, level, 0) for key in groups} for level in range(spread.depth)]
+    return [{key: leaves.get(key, nothing).sums(shape, level, 0) for key in groups} for level in range(shape.depth)]
 
 
 def lost(one: list[dict[object, list[int]]], other: list[dict[object, list[int]]], noise: Additive) -> Fraction:
@@ -82,12 +82,12 @@ def test_no_two_neighbours_lose_more_than_was_planned_for_and_some_lose_all(
 ) -> None:
     """With sums of a level that overlap, the broken twin, they lose more."""
     plan = planned(way, unit, relation, noise)
-    (looked,), (law,) = plan.question.spreads, plan.allocation.spreads
-    spread = looked.spread
+    (tree_read,), (law,) = plan.question.trees, plan.allocation.trees
+    shape = tree_read.shape
     assert isinstance(law, Additive)
-    assert spread.layers is not None
-    assert len(spread.layers) > 1
-    found = [measured(plan, spread, rows) for rows in tables()]
+    assert shape.layers is not None
+    assert len(shape.layers) > 1
+    found = [measured(plan, shape, rows) for rows in tables()]
     pairs = [(t, found[0]) for t in found] if relation is Relation.ADD_REMOVE else list(product(found, found))
     promised = (
         Fraction(1)
@@ -97,11 +97,11 @@ def test_no_two_neighbours_lose_more_than_was_planned_for_and_some_lose_all(
     worst = max(lost(a, b, law) for a, b in pairs)
     assert worst <= promised
     assert worst > promised * Fraction(999, 1000)
-    twin = object.__new__(Spread)
-    for name in Spread.__dataclass_fields__:
-        object.__setattr__(twin, name, getattr(spread, name))
-    every = tuple(range(spread.leaves))
-    object.__setattr__(twin, "layers", (*spread.layers[:-1], (*spread.layers[-1], every)))
+    twin = object.__new__(TreeShape)
+    for name in TreeShape.__dataclass_fields__:
+        object.__setattr__(twin, name, getattr(shape, name))
+    every = tuple(range(shape.leaves))
+    object.__setattr__(twin, "layers", (*shape.layers[:-1], (*shape.layers[-1], every)))
     overlapping = [measured(plan, twin, rows) for rows in tables()]
     again = zip(overlapping, overlapping[:1] * len(overlapping), strict=True)
     pairs = list(again) if relation is Relation.ADD_REMOVE else list(product(overlapping, overlapping))

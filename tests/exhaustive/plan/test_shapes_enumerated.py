@@ -228,16 +228,16 @@ def test_no_unit_moves_an_aggregate_over_a_join_further_than_planned(name: str) 
 
 
 @pytest.mark.parametrize("sql", [f"SELECT MEDIAN(amount), MIN(amount), MAX(amount) {JOINED}"])
-def test_no_unit_moves_a_level_of_a_spread_over_a_join_further_than_planned(sql: str) -> None:
+def test_no_unit_moves_a_level_of_a_tree_over_a_join_further_than_planned(sql: str) -> None:
     given = families(("people", "orders"), 3, 1)
     plans = {r: planned(sql, r) for r in Relation}
-    ((_, text),) = plans[Relation.ADD_REMOVE].spreads
+    ((_, text),) = plans[Relation.ADD_REMOVE].trees
     leaves: dict[Frozen, Cells] = {}
     for world in dict.fromkeys(w for rest, those in given for w in (rest, *those)):
         ENGINE.fill(world)
         leaves[world] = {(leaf,): (int(weight),) for leaf, weight in ENGINE.run(text)}
     for relation, plan in plans.items():
-        ((limit, _),) = plan.spreads
+        ((limit, _),) = plan.trees
         ((l0, linf, l1, l2),) = norms(moves(leaves, given, relation), 1)
         assert within((l0, linf, l1, l2), limit) and l1 == limit.l1
 

@@ -191,7 +191,7 @@ SAID: list[tuple[str, Change, str]] = [
     ("a key more", kept(BOTH, lambda r: [key.append(1) for key in r["keys"]]), "release"),
     ("an exact number beside", kept(BOTH, lambda r: r.update(exact=["1"])), "release"),
     ("a report that was not paid", kept(BOTH, lambda r: r["reports"].append("5")), "release"),
-    ("spreads that were not paid", kept(BOTH, lambda r: r.update(spreads=[[[[0, 0, ["5"]]]]])), "release"),
+    ("trees that were not paid", kept(BOTH, lambda r: r.update(trees=[[[[0, 0, ["5"]]]]])), "release"),
     ("totals that were not paid", kept(BOTH, lambda r: r.update(levels=[[["5"]]])), "release"),
     ("no digests", kept(BOTH, lambda r: r.pop("certified")), "release"),
     ("no digests in the second", kept(SECOND, lambda r: r.pop("certified")), "release"),

@@ -203,7 +203,7 @@ def test_what_no_honest_certificate_holds_is_rejected_and_not_computed_for_ever(
         assert not check(changed(document, path, to)).ok
 
 
-def test_a_spread_of_any_number_of_levels_is_not_computed_for_ever() -> None:
+def test_a_tree_of_any_number_of_levels_is_not_computed_for_ever() -> None:
     document, _ = honest("quartiles")
     measured = ("claim", "measurements", 0)
     for path in (("trees", 0, "depth"), ("groups",), ("keys",)):

@@ -142,9 +142,9 @@ def test_noisy_tables_have_the_law_of_what_is_answered(drawn: Any, slow: str, co
     a, b = (drawn[k][:, column] + rng.random(len(drawn[k])) for k in (slow, "tables"))
     assert stats.ks_2samp(a, b).pvalue > ALARM
     # and laws that are wrong are told apart, even by sixty sessions: another cell, half or twice the noise
-    spread = np.std(b)
+    shape = np.std(b)
     middle = np.median(b)
-    assert stats.ks_2samp(a, b + 2 * spread).pvalue < ALARM
+    assert stats.ks_2samp(a, b + 2 * shape).pvalue < ALARM
     if slow == "releases":
         for factor in (0.6, 1.7):
             assert stats.ks_2samp(a, middle + factor * (b - middle)).pvalue < ALARM

@@ -127,13 +127,13 @@ def _errors(name: str, query: Query) -> Iterator[tuple[str, float]]:
 
 def _rank(query: Query, expr: Node) -> float:
     """How many rows the ends of a quantile's interval are off by."""
-    read = zip(query.question.spreads, query.allocation.spreads, strict=True)
-    ((spread, law),) = [(looked.spread, law) for looked, law in read if looked.spread == expr.source]
+    read = zip(query.question.trees, query.allocation.trees, strict=True)
+    ((shape, law),) = [(tree_read.shape, law) for tree_read, law in read if tree_read.shape == expr.source]
     (p,) = expr.shares
-    steps = spread.steps(is_row=query.question.table.unit.is_row)
+    steps = shape.steps(is_row=query.question.table.unit.is_row)
     if isinstance(law, ExponentialQuantile):
         return law.reach() / steps
-    return tree_error(spread, p, law, 1 - Fraction(1, 20) / spread.depth) / steps
+    return tree_error(shape, p, law, 1 - Fraction(1, 20) / shape.depth) / steps
 
 
 def _levels(query: Query, column: str) -> Iterator[tuple[str, float]]:

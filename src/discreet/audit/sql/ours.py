@@ -157,14 +157,14 @@ class Ours:
 
     def bulk(self, first: Connection, second: Connection, query: str) -> tuple[Draws, Draws]:
         """Draws of the noisy tables of two neighbours, or of their releases."""
-        if self.releases or self._reads_spreads(first, query):
+        if self.releases or self._reads_trees(first, query):
             return self._releases(first, query), self._releases(second, query)
         return noisy_tables(self.exact(first, query), self.exact(second, query))
 
-    def _reads_spreads(self, connection: Connection, query: str) -> bool:
+    def _reads_trees(self, connection: Connection, query: str) -> bool:
         """Whether the answer has more in it than cells; then all of it is looked at."""
         try:
-            return bool(self.plan(connection, query).spreads)
+            return bool(self.plan(connection, query).trees)
         except DiscreetError:
             return False
 

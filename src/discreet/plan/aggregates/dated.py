@@ -15,7 +15,7 @@ from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
 from discreet.errors import MissingBounds, MissingFact, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs
-from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread, counted_spread
+from discreet.plan.quantile_tree.shape import MOST_LEAVES, TreeShape, counted_tree
 from discreet.query.bind import call
 from discreet.query.expr import Call, Expr, Literal, cells_of
 from discreet.query.functions.calendar import EPOCH
@@ -52,8 +52,8 @@ def as_number(value: Expr, facts: Mapping[str, Fact]) -> Expr:
             return _whole(value)
 
 
-def counted_moments(value: Expr, facts: Mapping[str, Fact]) -> Spread:
-    """Return the spread of a date or time of which each whole day or second is a leaf.
+def counted_moments(value: Expr, facts: Mapping[str, Fact]) -> TreeShape:
+    """Return the tree of a date or time of which each whole day or second is a leaf.
 
     Raises:
         MissingBounds, UnsupportedQuery: no bounds of it are known, or they are too far apart.
@@ -66,7 +66,7 @@ def counted_moments(value: Expr, facts: Mapping[str, Fact]) -> Spread:
             "counted one by one.",
             hint="count coarser values: the days CAST(x AS DATE) of a time, or date_part('hour', x)",
         )
-    return counted_spread(number, facts)
+    return counted_tree(number, facts)
 
 
 def as_moment(number: Expr, kind: Type) -> Expr:

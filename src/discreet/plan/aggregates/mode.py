@@ -7,7 +7,7 @@ from discreet.errors import MissingBounds
 from discreet.plan.aggregates.aggregate import Needs, type_of
 from discreet.plan.aggregates.dated import as_moment, counted_moments
 from discreet.plan.nodes.mode import Mode
-from discreet.plan.quantile_tree.shape import counted_spread
+from discreet.plan.quantile_tree.shape import counted_tree
 from discreet.query.expr import Expr
 
 
@@ -19,7 +19,7 @@ def mode(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     (value,) = arguments
     kind = type_of(value, "MODE")
     try:
-        return Mode(counted_spread(value, needs.facts), kind)
+        return Mode(counted_tree(value, needs.facts), kind)
     except MissingBounds:
         if not kind.is_moment:
             raise

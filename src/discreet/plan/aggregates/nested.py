@@ -10,8 +10,8 @@ from discreet.plan.nodes.histogram import Histogram
 from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.node import answer_node
 from discreet.plan.nodes.top import Top
-from discreet.plan.quantile_tree.binned import binned_spread
-from discreet.plan.quantile_tree.shape import Spread, counted_spread
+from discreet.plan.quantile_tree.binned import binned_tree
+from discreet.plan.quantile_tree.shape import TreeShape, counted_tree
 from discreet.query.expr import Expr, Literal
 from discreet.query.ranges import range_of
 
@@ -34,8 +34,8 @@ def top(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     value, most = arguments
     assert isinstance(most, Literal) and isinstance(most.value, int)
     kind = type_of(value, "APPROX_TOP_K")
-    spread = _counted(value, needs, "APPROX_TOP_K")
-    return Top(spread, min(most.value, spread.leaves), kind)
+    shape = _counted(value, needs, "APPROX_TOP_K")
+    return Top(shape, min(most.value, shape.leaves), kind)
 
 
 def histogram(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
@@ -44,24 +44,24 @@ def histogram(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     kind = type_of(value, "HISTOGRAM")
     if bounds:
         return _binned(value, bounds, needs)
-    spread = _counted(value, needs, "HISTOGRAM")
-    if spread.leaves > MOST_SHOWN:
+    shape = _counted(value, needs, "HISTOGRAM")
+    if shape.leaves > MOST_SHOWN:
         raise UnsupportedQuery(
-            f"HISTOGRAM shows at most {MOST_SHOWN:,} values; the declared range has {spread.leaves:,}.", hint=_BINS
+            f"HISTOGRAM shows at most {MOST_SHOWN:,} values; the declared range has {shape.leaves:,}.", hint=_BINS
         )
-    return Histogram(spread, kind)
+    return Histogram(shape, kind)
 
 
 def _binned(value: Expr, bounds: list[Expr], needs: Needs) -> Expr:
     assert value.type is not None
     ends = [e.value for e in bounds if isinstance(e, Literal)]
-    return Histogram(binned_spread(value, ends, range_of(value, needs.facts)[1]), value.type)
+    return Histogram(binned_tree(value, ends, range_of(value, needs.facts)[1]), value.type)
 
 
-def _counted(value: Expr, needs: Needs, word: str) -> Spread:
-    """Return the spread that MODE reads; what is missing is said of this aggregate."""
+def _counted(value: Expr, needs: Needs, word: str) -> TreeShape:
+    """Return the tree that MODE reads; what is missing is said of this aggregate."""
     try:
-        return counted_spread(value, needs.facts)
+        return counted_tree(value, needs.facts)
     except (MissingBounds, UnsupportedQuery) as error:
         if isinstance(error, MissingBounds) and value.type is not None and value.type.is_moment:
             return counted_moments(value, needs.facts)

@@ -1,4 +1,4 @@
-"""MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MIN and MAX: read from a spread, as many of one column as of several shares."""
+"""MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MIN and MAX: read from a tree, as many of one column as of several shares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from discreet.catalog.types import Type
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.nodes.quantile import Quantile
-from discreet.plan.quantile_tree.shape import ordered_spread
+from discreet.plan.quantile_tree.shape import ordered_tree
 from discreet.query.expr import Expr, Literal
 
 
@@ -20,7 +20,7 @@ def quantile(arguments: tuple[Expr, ...], needs: Needs, *, continuous: bool = Tr
     value, share = arguments
     assert isinstance(share, Literal)
     kind = Type.REAL if continuous or value.type is None else value.type
-    return Quantile(ordered_spread(value, needs.facts), Fraction(str(share.value)), kind)
+    return Quantile(ordered_tree(value, needs.facts), Fraction(str(share.value)), kind)
 
 
 def extreme(arguments: tuple[Expr, ...], needs: Needs, *, greatest: bool) -> Expr:
@@ -31,4 +31,4 @@ def extreme(arguments: tuple[Expr, ...], needs: Needs, *, greatest: bool) -> Exp
     """
     (value,) = arguments
     assert value.type is not None
-    return Quantile(ordered_spread(value, needs.facts), Fraction(int(greatest)), value.type)
+    return Quantile(ordered_tree(value, needs.facts), Fraction(int(greatest)), value.type)

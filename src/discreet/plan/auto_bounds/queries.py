@@ -201,13 +201,13 @@ def _counted(plan: Query) -> int:
 
 def _columns(plan: Query) -> int:
     """How many numbers of a group share the budget."""
-    return max(len(plan.allocation.noises) + sum(s.spread.depth for s in plan.question.spreads), 1)
+    return max(len(plan.allocation.noises) + sum(s.shape.depth for s in plan.question.trees), 1)
 
 
 def _uses(expr: Expr, plan: Query) -> frozenset[Use]:
     """Return what the question makes of the values of an expression."""
     found = set()
-    if any(expr in walk(looked.spread.value.expr) for looked in plan.question.spreads):
+    if any(expr in walk(tree_read.shape.value.expr) for tree_read in plan.question.trees):
         found.add(Use.SPREAD)
     for m in plan.question.measures:
         if isinstance(m, Total) and m.value.expr == expr:

@@ -20,7 +20,7 @@ from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.auto_bounds.caps import CANDIDATES, Caps, share_beyond
 from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook, look_at_caps, look_at_values
 from discreet.plan.auto_bounds.ranges import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
-from discreet.plan.bound import bounding, spread_sql
+from discreet.plan.bound import bounding, tree_sql
 from discreet.plan.explain import report_lines
 from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
 from discreet.plan.nodes.node import Node, measured_in
@@ -28,7 +28,7 @@ from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.quantile_tree.chosen import is_alone
 from discreet.plan.query import Query, claim_in_stages, statements
-from discreet.plan.question import Question, looked_at
+from discreet.plan.question import Question, tree_reads
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
 from discreet.query.expr import Expr
@@ -106,7 +106,7 @@ class ChosenBounds:
     def is_unsure(self, expr: Node, question: Question) -> bool:
         """Whether an output column's expression is made of values of which too many may lie outside their range."""
         clamped = [v for m in measured_in(expr) for v in question.measures[m.index].clamped]
-        clamped += [looked.spread.value for looked in looked_at([expr])]
+        clamped += [tree_read.shape.value for tree_read in tree_reads([expr])]
         return any(v.expr in self.unsure for v in clamped)
 
     def explain(self, second: str) -> str:
@@ -398,15 +398,15 @@ def _narrowed(plan: Query) -> Query:
     question = replace(plan.question, table=_under(plan.question.table, Caps(1, 1)))
     b = bounding(question)
     text, distinct = statements(question, b)
-    spreads = [(m, spread_sql(b, s.spread)) for (m, _), s in zip(plan.spreads, question.spreads, strict=True)]
-    return replace(plan, question=question, sql=text, distinct=distinct, spreads=tuple(spreads))
+    trees = [(m, tree_sql(b, s.shape)) for (m, _), s in zip(plan.trees, question.trees, strict=True)]
+    return replace(plan, question=question, sql=text, distinct=distinct, trees=tuple(trees))
 
 
 def _told_apart(question: Question, missing: Sequence[Expr]) -> str:
     """Return what of a question its least choice may not show, and other choices do: which ranges are chosen, which
     totals may be measured as well, and which quantiles may be chosen by rank. Empty where there is nothing of it.
     """
-    alone = [is_alone(question.outer.expressions, looked) for looked in question.spreads]
+    alone = [is_alone(question.outer.expressions, tree_read) for tree_read in question.trees]
     shown = {
         "missing": [e.identity for e in missing],
         "sets": None if question.outer.sets is None else [list(kept) for kept in question.outer.sets],

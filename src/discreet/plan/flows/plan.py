@@ -222,7 +222,7 @@ def _question(sql: str, tables: Sequence[TableSchema]) -> Question:
     question = read_question(sql, tables)
     _refuse(question.relation is not None, "Joins and subqueries", one)
     limits = "count rows between limits: COUNT(*) FILTER (WHERE x < 10)"
-    _refuse(bool(question.spreads), "Quantiles, MIN, MAX, MODE and histograms", limits)
+    _refuse(bool(question.trees), "Quantiles, MIN, MAX, MODE and histograms", limits)
     apart = "ask one query for each set of keys"
     _refuse(question.outer.sets is not None, "ROLLUP, CUBE and GROUPING SETS", apart)
     return question

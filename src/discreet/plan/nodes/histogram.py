@@ -1,4 +1,4 @@
-"""How many rows have each value of a spread."""
+"""How many rows have each value of a tree."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.nodes.node import Answer
 from discreet.plan.nodes.noise import Laws
-from discreet.plan.nodes.of_spread import OfSpread
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.nodes.of_tree import OfTree
+from discreet.plan.quantile_tree.shape import TreeShape
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram(OfSpread):
-    """A map from the value of type `of` that each leaf of a spread stands for to how many rows it holds."""
+class Histogram(OfTree):
+    """A map from the value of type `of` that each leaf of a tree stands for to how many rows it holds."""
 
-    spread: Spread
+    shape: TreeShape
     of: Type
     type: Type = Type.MAP
 
@@ -33,8 +33,8 @@ class Histogram(OfSpread):
 
         def value(_keys: Sequence[Scalar], cells: Sequence[Any]) -> dict[Scalar, int]:
             tree = self.tree(cells)
-            row = self.spread.steps(is_row=tree.is_row)
-            return {self.spread.at(i, self.of): round(Fraction(w, row)) for i, w in enumerate(tree.leaves)}
+            row = self.shape.steps(is_row=tree.is_row)
+            return {self.shape.at(i, self.of): round(Fraction(w, row)) for i, w in enumerate(tree.leaves)}
 
         return value
 
@@ -43,11 +43,11 @@ class Histogram(OfSpread):
 
         def row(_keys: Sequence[Scalar], cells: Sequence[Any]) -> dict[Scalar, tuple[float, float]]:
             tree = self.tree(cells)
-            steps, t = self.spread.steps(is_row=tree.is_row), tree.noise.quantile(confidence)
+            steps, t = self.shape.steps(is_row=tree.is_row), tree.noise.quantile(confidence)
             ends = ((float(Fraction(w - t, steps)), float(Fraction(w + t, steps))) for w in tree.leaves)
-            return {self.spread.at(i, self.of): pair for i, pair in enumerate(ends)}
+            return {self.shape.at(i, self.of): pair for i, pair in enumerate(ends)}
 
         return row
 
     def known_error(self, laws: Laws, confidence: Fraction) -> float:
-        return self.spread.rows(laws.of(self.spread).quantile(confidence), is_row=laws.is_row)
+        return self.shape.rows(laws.of(self.shape).quantile(confidence), is_row=laws.is_row)

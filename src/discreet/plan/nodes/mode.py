@@ -1,4 +1,4 @@
-"""The commonest value of a spread."""
+"""The commonest value of a tree."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import ClassVar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.nodes.node import Answer, RowInterval
-from discreet.plan.nodes.of_spread import OfSpread
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.nodes.of_tree import OfTree
+from discreet.plan.quantile_tree.shape import TreeShape
 
 
 @dataclass(frozen=True, slots=True)
-class Mode(OfSpread):
-    """The value of a spread's heaviest leaf."""
+class Mode(OfTree):
+    """The value of a tree's heaviest leaf."""
 
-    spread: Spread
+    shape: TreeShape
     type: Type
     is_atom: ClassVar[bool] = True
 

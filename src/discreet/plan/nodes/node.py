@@ -34,7 +34,7 @@ from discreet.query.functions.function import EVERYTHING, Interval
 from discreet.query.functions.logic import hull, truth
 
 Answer: TypeAlias = Callable[[Sequence[Scalar], Sequence[Any]], Any]
-"""From a row's keys and noisy integers to a value; where spreads are read, their noisy trees come last, by spread."""
+"""From a row's keys and noisy integers to a value; where trees are read, their noisy trees come last, by tree."""
 
 RowInterval: TypeAlias = Callable[[Sequence[Scalar], Sequence[Any]], tuple[float, float] | None]
 """From a row's keys and noisy integers to an interval; None where the column is no number."""
@@ -79,12 +79,12 @@ class Node(Expr):
 
     @property
     def source(self) -> Hashable | None:
-        """The spread that the node itself is read from."""
+        """The tree that the node itself is read from."""
         return None
 
     @property
     def shares(self) -> tuple[Fraction, ...]:
-        """The shares of its weight at which the spread is read."""
+        """The shares of its weight at which the tree is read."""
         return ()
 
     # Over a row of the noisy table.
@@ -198,7 +198,7 @@ class Node(Expr):
         """
         counts, affine = self.counts(), self.affine()
         if counts is not None:
-            return counts.error(laws.of(counts.spread), confidence)
+            return counts.error(laws.of(counts.shape), confidence)
         return quantile(_terms(affine[1], laws.columns), confidence) if affine and affine[1] else None
 
     def noise_variance(self, laws: Laws) -> float | None:
@@ -382,7 +382,7 @@ def measured_in(node: Node) -> list[Measured]:
 
 def _of_partition(counts: Combined, shown: Answer, level: Fraction) -> RowInterval:
     def row(keys: Sequence[Scalar], cells: Sequence[Any]) -> tuple[float, float]:
-        tree = cells[-1][counts.spread]
+        tree = cells[-1][counts.shape]
         x, value = counts.estimate(tree.families), float(shown(keys, cells))
         t = counts.reach(tree.noise, level)
         return min(float(x) - t, value), max(float(x) + t, value)

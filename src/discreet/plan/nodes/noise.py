@@ -27,7 +27,7 @@ class Laws:
 
     Attributes:
         columns: that of each noisy column.
-        sources: that of the nodes of each spread, or the mechanism that chooses its leaf.
+        sources: that of the nodes of each tree, or the mechanism that chooses its leaf.
         is_row: whether each row of the table is a unit.
     """
 
@@ -36,7 +36,7 @@ class Laws:
     is_row: bool
 
     def of(self, source: Hashable) -> Additive:
-        """Return the noise of a spread of which no leaf is chosen by its rank."""
+        """Return the noise of a tree of which no leaf is chosen by its rank."""
         noise = self.sources[source]
         assert not isinstance(noise, ExponentialQuantile)
         return noise

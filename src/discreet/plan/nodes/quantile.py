@@ -1,4 +1,4 @@
-"""A quantile of a spread."""
+"""A quantile of a tree."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.nodes.node import Answer, RowInterval
 from discreet.plan.nodes.noise import Laws
-from discreet.plan.nodes.of_spread import OfSpread
+from discreet.plan.nodes.of_tree import OfTree
 from discreet.plan.quantile_tree.chosen import rank_off
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile(OfSpread):
-    """The value at a share p of a spread's weight; the least and the greatest value for 0 and 1.
+class Quantile(OfTree):
+    """The value at a share p of a tree's weight; the least and the greatest value for 0 and 1.
 
     Its interval inverts a test on ranks (`quantile_tree/tree.py`).
     """
 
-    spread: Spread
+    shape: TreeShape
     p: Fraction
     type: Type
     is_atom: ClassVar[bool] = True
@@ -41,4 +41,4 @@ class Quantile(OfSpread):
     def rank_error(self, laws: Laws, confidence: Fraction) -> float | None:
         if self.p in (0, 1):
             return None
-        return rank_off(self.spread, laws.sources[self.spread], confidence, is_row=laws.is_row)
+        return rank_off(self.shape, laws.sources[self.shape], confidence, is_row=laws.is_row)

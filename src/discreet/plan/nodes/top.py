@@ -1,4 +1,4 @@
-"""The commonest values of a spread."""
+"""The commonest values of a tree."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.nodes.node import Answer
-from discreet.plan.nodes.of_spread import OfSpread
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.nodes.of_tree import OfTree
+from discreet.plan.quantile_tree.shape import TreeShape
 
 
 @dataclass(frozen=True, slots=True)
-class Top(OfSpread):
-    """A list of the values of type `of` that a spread's `most` heaviest leaves stand for, the heaviest first."""
+class Top(OfTree):
+    """A list of the values of type `of` that a tree's `most` heaviest leaves stand for, the heaviest first."""
 
-    spread: Spread
+    shape: TreeShape
     most: int
     of: Type
     type: Type = Type.LIST
@@ -34,7 +34,7 @@ class Top(OfSpread):
         def value(_keys: Sequence[Scalar], cells: Sequence[Any]) -> list[Scalar]:
             weights = self.tree(cells).leaves
             order = sorted(range(len(weights)), key=lambda i: (-weights[i], i))
-            return [self.spread.at(i, self.of) for i in order[: self.most]]
+            return [self.shape.at(i, self.of) for i in order[: self.most]]
 
         return value
 
@@ -58,5 +58,5 @@ class Top(OfSpread):
 
     def _reach(self, first: int, last: int) -> tuple[Any, Any]:
         if self.of.is_moment:
-            return self.spread.at(first, self.of), self.spread.at(last, self.of)
-        return self.spread.reach(first, last)
+            return self.shape.at(first, self.of), self.shape.at(last, self.of)
+        return self.shape.reach(first, last)

@@ -11,22 +11,22 @@ from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.plan.nodes.node import Answer
 from discreet.plan.nodes.noise import Laws
-from discreet.plan.nodes.of_spread import OfSpread
+from discreet.plan.nodes.of_tree import OfTree
 from discreet.plan.partition.counted import Combined
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 
 
 @dataclass(frozen=True, slots=True)
-class Within(OfSpread):
-    """How many rows lie in these leaves of a spread that has layers (`plan/partition`)."""
+class Within(OfTree):
+    """How many rows lie in these leaves of a tree that has layers (`plan/partition`)."""
 
-    spread: Spread
+    shape: TreeShape
     leaves: tuple[int, ...]
     type: Type = Type.INT
     is_drawn: ClassVar[bool] = True
 
     def counts(self) -> Combined:
-        return Combined(self.spread, Fraction(0), ((Fraction(1), self.leaves),))
+        return Combined(self.shape, Fraction(0), ((Fraction(1), self.leaves),))
 
     def compiled(self) -> Answer:
         counts = self.counts()
@@ -42,4 +42,4 @@ class Within(OfSpread):
         return 0.0
 
     def noise_variance(self, laws: Laws) -> float:
-        return self.counts().variance(laws.of(self.spread))
+        return self.counts().variance(laws.of(self.shape))

@@ -37,19 +37,19 @@ class Combined:
     """A constant and counts from one partition, each times a number: their noise is that of one estimate.
 
     Attributes:
-        spread: the partition.
+        shape: the partition.
         constant: what is added to the counts.
         parts: of each count its factor, and the cells whose rows it counts.
     """
 
-    spread: Layered
+    shape: Layered
     constant: Fraction
     parts: tuple[tuple[Fraction, tuple[int, ...]], ...]
 
     def scaled(self, by: Fraction) -> Combined | None:
         """Return it times a number; None for 0 times."""
         parts = tuple((size * by, cells) for size, cells in self.parts)
-        return Combined(self.spread, self.constant * by, parts) if by else None
+        return Combined(self.shape, self.constant * by, parts) if by else None
 
     def shifted(self, by: Fraction) -> Combined:
         """Return it plus a number."""
@@ -57,9 +57,9 @@ class Combined:
 
     def plus(self, other: Combined) -> Combined | None:
         """Both together; None where they are read from different partitions."""
-        if self.spread != other.spread:
+        if self.shape != other.shape:
             return None
-        return Combined(self.spread, self.constant + other.constant, (*self.parts, *other.parts))
+        return Combined(self.shape, self.constant + other.constant, (*self.parts, *other.parts))
 
     @property
     def read(self) -> Read:
@@ -93,13 +93,13 @@ class Combined:
         return square * noise.variance + float(self.rounded) ** 2 / 12
 
     def _is_whole(self, cells: tuple[int, ...]) -> bool:
-        read = Combined(self.spread, Fraction(0), ((Fraction(1), cells),)).read
+        read = Combined(self.shape, Fraction(0), ((Fraction(1), cells),)).read
         return all(w.denominator == 1 for w in read.values())
 
 
 @lru_cache(maxsize=4096)
 def _read(column: Combined) -> Read:
-    layers, found = column.spread.layers, dict[tuple[int, int], Fraction]()
+    layers, found = column.shape.layers, dict[tuple[int, int], Fraction]()
     assert layers is not None
     for size, cells in column.parts:
         for level, place, w in weights(layers, cells):

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.errors import DiscreetError
-from discreet.plan.cost import sensitivity_of, spread_sensitivity
+from discreet.plan.cost import sensitivity_of, tree_sensitivity
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import KnownCount, Measure
 from discreet.plan.nodes.node import Measured, Node, measured_in
 from discreet.plan.partition.strategy import chosen
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.query.bind import call
 from discreet.query.expr import Call, Expr, Literal, columns_of, finite
 
@@ -53,10 +53,10 @@ def condition(measure: Measure) -> Expr | None:
     return None
 
 
-def joint_spread(
+def joint_tree(
     conditions: Sequence[Expr], b: BoundedQuery, *, gaussian: bool
-) -> tuple[Spread, list[tuple[int, ...]]] | None:
-    """Return the spread from which the rows under these conditions are counted, and for each condition its leaves; None
+) -> tuple[TreeShape, list[tuple[int, ...]]] | None:
+    """Return the tree from which the rows under these conditions are counted, and for each condition its leaves; None
     where each is better counted by itself.
     """
     if len(conditions) < 2:
@@ -68,13 +68,13 @@ def joint_spread(
     if layers is None:
         return None
     place = LatticeValue(cut.place, 0, cut.cells - 1, Fraction(1))
-    return Spread(place, 1, None, cut.cells, len(layers), layers), list(cut.inside)
+    return TreeShape(place, 1, None, cut.cells, len(layers), layers), list(cut.inside)
 
 
 def _moved(b: BoundedQuery, cells: int) -> tuple[float, float]:
     """Return the norms by which one unit moves a level of the cells, of those by which it moves one count."""
     one = sensitivity_of((0, 1), b.max_groups, b.keys.count, b.table.relation)
-    level = spread_sensitivity(1, b.max_groups, b.keys.count, cells, b.table.relation)
+    level = tree_sensitivity(1, b.max_groups, b.keys.count, cells, b.table.relation)
     return level.l1 / one.l1, level.l2_squared / one.l2_squared
 
 

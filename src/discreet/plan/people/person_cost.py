@@ -28,7 +28,7 @@ from discreet.plan.bound import (
     contribution_stages,
     needs_secret,
     scope_stages,
-    spread_sql,
+    tree_sql,
 )
 from discreet.plan.cost import sensitivity_of
 from discreet.plan.grouping_sets.moves import ColumnReach, level_moves
@@ -144,11 +144,11 @@ def scope_of(query: Query) -> BoundedQuery:
     question = query.question
     b = bounding(question)
     sql, distinct = statements(question, b)
-    spreads = [spread_sql(b, looked.spread) for looked in question.spreads]
+    trees = [tree_sql(b, tree_read.shape) for tree_read in question.trees]
     reports = report_sql(b, query.reports) if query.truncation else ()
     if (query.sql, query.distinct, query.truncation) != (sql, distinct, reports) or [
-        text for _, text in query.spreads
-    ] != spreads:
+        text for _, text in query.trees
+    ] != trees:
         raise InvalidParameter(
             "The statements of this query are not those of its question, so that it is not known whom it asks about, "
             "and each person has a budget of their own. Nothing was charged.",

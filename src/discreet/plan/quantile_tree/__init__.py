@@ -1,1 +1,1 @@
-"""Values spread over a tree of counts: quantiles, least, largest and most frequent values."""
+"""Quantile trees, trees of counts over the values of a column: quantiles, least, largest and most frequent values."""

@@ -1,4 +1,4 @@
-"""The spread of a column over bins whose ends are written in the question."""
+"""The tree of a column over bins whose ends are written in the question."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.query.bind import call
 from discreet.query.expr import Expr, Literal
 from discreet.query.functions.function import Bound
@@ -25,7 +25,7 @@ BEYOND: dict[Type, Scalar] = {
 """What the bin above the last end is called, by the type of the values: as in DuckDB, but for whole numbers."""
 
 
-def binned_spread(value: Expr, ends: Sequence[Scalar], high: Bound) -> Spread:
+def binned_tree(value: Expr, ends: Sequence[Scalar], high: Bound) -> TreeShape:
     """Return a leaf for each bin: from above the end before it up to its own. NULL is in none.
 
     Where values above the last end can be, since `high` is above it, one more leaf has them; else the last bin has all
@@ -41,4 +41,4 @@ def binned_spread(value: Expr, ends: Sequence[Scalar], high: Bound) -> Spread:
         arms += [call("<=", [value, Literal(key, kind)]), Literal(i, Type.INT)]
     arms += [call("not", [call("is null", [value])]), Literal(len(keys) - 1, Type.INT)]
     place = call("case", [*arms, Literal(None, None)])
-    return Spread(LatticeValue(place, 0, len(keys) - 1, Fraction(1)), 1, tuple(keys), len(keys), 1)
+    return TreeShape(LatticeValue(place, 0, len(keys) - 1, Fraction(1)), 1, tuple(keys), len(keys), 1)

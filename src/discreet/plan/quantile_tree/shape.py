@@ -1,7 +1,8 @@
 """How the rows of a group lie over public bins of a column: what quantiles, extremes and modes are read from.
 
-A spread is a tree of counts. Its leaves are the listed values of a column, whole numbers, or equal parts of a range;
-each node holds the weight of the rows below it. What is asked of a spread later (`tree.py`) is read from noisy nodes.
+A quantile tree is a tree of counts. Its leaves are the listed values of a column, whole numbers, or equal parts of a
+range; each node holds the weight of the rows below it. What is asked of a tree later (`tree.py`) is read from noisy
+nodes.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ STEPS = 1 << 20
 """Steps of weight in one row, where a unit has many: a unit with more rows than it may have gives each of them less."""
 
 MOST_LEAVES = 1 << 16
-"""Leaves of a spread: 4 levels of 16."""
+"""Leaves of a tree: 4 levels of 16."""
 
 MOST_LISTED = 200
 """Listed values that are leaves of their own; the database compares each row with each of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spread(Measure):
+class TreeShape(Measure):
     """The weights of the leaves of one column, and the sums of them up a tree.
 
     Guarantee:
         A unit adds a weight to the leaves of a group of at most `total(max_rows)` steps in all, and so does it to the
-        nodes of each level of the tree, whatever the rows hold (docs/proofs/spreads.md).
+        nodes of each level of the tree, whatever the rows hold (docs/proofs/quantile-trees.md).
 
     Attributes:
         value: the column as whole steps of a public grid; where it is listed, as places in the list.
@@ -56,7 +57,7 @@ class Spread(Measure):
     depth: int
     layers: tuple[tuple[tuple[int, ...], ...], ...] | None = None
 
-    def __hash__(self) -> int:  # spreads are looked up often, and few are alike
+    def __hash__(self) -> int:  # trees are looked up often, and few are alike
         return hash((self.value.low, self.value.high, self.width, self.fanout, self.depth))
 
     def __post_init__(self) -> None:
@@ -101,7 +102,7 @@ class Spread(Measure):
     @property
     def identity(self) -> Any:
         listed = None if self.listed is None else [[type(v).__name__, str(v)] for v in self.listed]
-        described = ["spread", self.value.identity, self.width, listed, self.fanout, self.depth]
+        described = ["tree", self.value.identity, self.width, listed, self.fanout, self.depth]
         return described if self.layers is None else [*described, [[list(n) for n in x] for x in self.layers]]
 
     @property
@@ -154,19 +155,19 @@ class Spread(Measure):
 
 @dataclass(frozen=True, slots=True)
 class TreeRead:
-    """A spread, and the quantiles that are read from it: they say which of its nodes are looked at."""
+    """A tree, and the quantiles that are read from it: they say which of its nodes are looked at."""
 
-    spread: Spread
+    shape: TreeShape
     at: tuple[Fraction, ...]
 
     @property
     def identity(self) -> Any:
         """What makes two of them the same, as JSON."""
-        return [self.spread.identity, [str(p) for p in self.at]]
+        return [self.shape.identity, [str(p) for p in self.at]]
 
 
-def ordered_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
-    """Return the spread of a number, for quantiles: leaves are its listed values, whole numbers, or parts of its range.
+def ordered_tree(expr: Expr, facts: Mapping[str, Fact]) -> TreeShape:
+    """Return the tree of a number, for quantiles: leaves are its listed values, whole numbers, or parts of its range.
 
     Raises:
         MissingBounds, UnsupportedQuery: its bounds are not declared, or it has no order that is answered.
@@ -185,11 +186,11 @@ def ordered_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
             hint="declare narrower bounds (dp.Range)",
         )
     width = -(-steps // MOST_LEAVES)
-    return Spread(value, width, None, *_shape(-(-steps // width)))
+    return TreeShape(value, width, None, *_shape(-(-steps // width)))
 
 
-def counted_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
-    """Return the spread of a column of which each value is a leaf, for MODE.
+def counted_tree(expr: Expr, facts: Mapping[str, Fact]) -> TreeShape:
+    """Return the tree of a column of which each value is a leaf, for MODE.
 
     Raises:
         MissingBounds, UnsupportedQuery: its values are not declared, or are too many.
@@ -205,7 +206,7 @@ def counted_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
             f"MODE is supported for at most {MOST_LEAVES:,} whole numbers; the declared range has more.",
             hint="count coarser values: MODE(x // 100)",
         )
-    return Spread(value, 1, None, max(value.high - value.low + 1, 1), 1)
+    return TreeShape(value, 1, None, max(value.high - value.low + 1, 1), 1)
 
 
 def _lattice(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
@@ -222,7 +223,7 @@ def _lattice(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
 _AS_NUMBER = "ask for a number of it, such as date_part('year', x), or CAST it to DOUBLE and declare its bounds"
 
 
-def _of_list(expr: Expr, values: tuple[Scalar, ...], *, flat: bool) -> Spread:
+def _of_list(expr: Expr, values: tuple[Scalar, ...], *, flat: bool) -> TreeShape:
     """Leaves by their places in the list; a row with another value has no place, and is not counted."""
     arms: list[Expr] = []
     for i, v in enumerate(values):
@@ -230,7 +231,7 @@ def _of_list(expr: Expr, values: tuple[Scalar, ...], *, flat: bool) -> Spread:
     place = call("case", [*arms, Literal(None, None)])
     lattice = LatticeValue(place, 0, len(values) - 1, Fraction(1))
     shape = (len(values), 1) if flat else _shape(len(values))
-    return Spread(lattice, 1, values, *shape)
+    return TreeShape(lattice, 1, values, *shape)
 
 
 def _listed(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:

@@ -1,9 +1,9 @@
-"""A noisy spread of one group: nodes are drawn when they are looked at, and quantiles and modes are read from them.
+"""A noisy tree of one group: nodes are drawn when they are looked at, and quantiles and modes are read from them.
 
 Guarantee:
     Which nodes are looked at follows from noisy nodes and from public facts alone, and the noise of a node does not
     depend on when it is drawn: so what is known of the tree is a part of the tree with all noise drawn
-    (docs/proofs/spreads.md).
+    (docs/proofs/quantile-trees.md).
 
 References:
     Hay, Rastogi, Miklau, Suciu 2010, *Boosting the accuracy of differentially private histograms through
@@ -24,7 +24,7 @@ from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.flanks import rank_error
-from discreet.plan.quantile_tree.shape import Spread, TreeRead
+from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 
 Family: TypeAlias = tuple[int, int]
 """The children of one node: its level below the root, and its place there."""
@@ -52,20 +52,20 @@ class Edge:
 
 
 class NoisyTree:
-    """The noisy nodes of one spread in one group."""
+    """The noisy nodes of one tree in one group."""
 
-    __slots__ = ("_draw", "families", "is_row", "noise", "raised", "spread")
+    __slots__ = ("_draw", "families", "is_row", "noise", "raised", "shape")
 
     def __init__(
         self,
-        spread: Spread,
+        shape: TreeShape,
         noise: Additive,
         families: Families,
         *,
         is_row: bool,
         draw: Callable[[int, int], tuple[int, ...]] | None = None,
     ) -> None:
-        self.spread = spread
+        self.shape = shape
         self.noise = noise
         self.is_row = is_row
         self.families = dict(families)
@@ -81,30 +81,30 @@ class NoisyTree:
             self.families[level, place] = self._draw(level, place)
         return self.families[level, place]
 
-    def look(self, looked: TreeRead) -> None:
+    def look(self, tree_read: TreeRead) -> None:
         """Draws what the answers to a question read."""
-        for level in range(1 if self.spread.layers is None else self.spread.depth):
+        for level in range(1 if self.shape.layers is None else self.shape.depth):
             self.family(level, 0)
-        for p in looked.at:
+        for p in tree_read.at:
             self._leaf(p)
             for confidence in CONFIDENCES:
                 self._between(p, confidence)
 
     def quantile(self, p: Fraction, kind: Type) -> Scalar:
         """Return the value at share p of the weight, inside the bounds for any noise; it never falls when p grows."""
-        return self.spread.at(self._leaf(p), kind)
+        return self.shape.at(self._leaf(p), kind)
 
     def interval(self, p: Fraction, confidence: Fraction) -> tuple[float, float]:
         """Where the bounded quantile lies with probability `confidence`, whichever usual definition of it is meant."""
         enough = next((c for c in CONFIDENCES if c >= confidence), confidence)
         first, last = self._between(p, enough)
         leaf = self._leaf(p)
-        return self.spread.reach(min(first, leaf), max(last, leaf))
+        return self.shape.reach(min(first, leaf), max(last, leaf))
 
     def commonest(self, kind: Type) -> Scalar:
         """Return the value of the heaviest leaf: the first of them where several are."""
         weights = self.leaves
-        return self.spread.at(weights.index(max(weights)), kind)
+        return self.shape.at(weights.index(max(weights)), kind)
 
     def commonest_interval(self, confidence: Fraction) -> tuple[float, float]:
         """Between which numbers the bounded mode lies with probability `confidence`."""
@@ -112,13 +112,13 @@ class NoisyTree:
         t = self.noise.quantile(1 - (1 - confidence) / len(weights))
         least = max(weights) - 2 * t
         near = [i for i, w in enumerate(weights) if w >= least]
-        return self.spread.reach(near[0], near[-1])
+        return self.shape.reach(near[0], near[-1])
 
     @property
     def leaves(self) -> tuple[int, ...]:
         """All noisy leaves of a tree of one level."""
         leaves = self.family(0, 0)
-        assert self.spread.depth == 1 and leaves is not None
+        assert self.shape.depth == 1 and leaves is not None
         return leaves
 
     def _leaf(self, p: Fraction) -> int:
@@ -127,7 +127,7 @@ class NoisyTree:
         """
         top = self.family(0, 0)
         assert top is not None
-        total, row = max(sum(top), 0), self.spread.steps(is_row=self.is_row)
+        total, row = max(sum(top), 0), self.shape.steps(is_row=self.is_row)
 
         wanted = float(p) * total
         from_low, from_high = self._error(Fraction(0), _SELDOM), self._error(Fraction(1), _SELDOM)
@@ -144,10 +144,10 @@ class NoisyTree:
         the test on the rank fails with the probability that is left, all of them together.
         """
         sides = 1 if p in (0, 1) else 2
-        level = 1 - 2 * (1 - confidence) / (sides * self.spread.depth)
+        level = 1 - 2 * (1 - confidence) / (sides * self.shape.depth)
         top = self.family(0, 0)
         assert top is not None
-        level, share, row = (max(level, Fraction(0)), float(p) * sum(top), self.spread.steps(is_row=self.is_row))
+        level, share, row = (max(level, Fraction(0)), float(p) * sum(top), self.shape.steps(is_row=self.is_row))
 
         error = self._error(p, level)
 
@@ -158,7 +158,7 @@ class NoisyTree:
             return e.rank - share < error(e) + row
 
         first = 0 if p == 0 else self._descend(lambda edges: _first(edges, lower))[0]
-        last = self.spread.leaves - 1 if p == 1 else self._descend(lambda edges: _last(edges, upper))[1]
+        last = self.shape.leaves - 1 if p == 1 else self._descend(lambda edges: _last(edges, upper))[1]
         return first, last
 
     def _error(self, p: Fraction, confidence: Fraction) -> Callable[[Edge], float]:
@@ -172,23 +172,23 @@ class NoisyTree:
         """Return the first and the last leaf below the node that is reached: a leaf, unless children are not drawn."""
         level = place = 0
         low = high = Edge(0, 0, 0)
-        while level < self.spread.depth and (weights := self.family(level, place)) is not None:
+        while level < self.shape.depth and (weights := self.family(level, place)) is not None:
             edges = _edges(weights, low, high) if level else _top_edges(weights)
             child = choose(edges)
             low, high = edges[child], edges[child + 1]
-            level, place = level + 1, place * self.spread.fanout + child
-        size = self.spread.fanout ** (self.spread.depth - level)
-        return place * size, min((place + 1) * size, self.spread.leaves) - 1
+            level, place = level + 1, place * self.shape.fanout + child
+        size = self.shape.fanout ** (self.shape.depth - level)
+        return place * size, min((place + 1) * size, self.shape.leaves) - 1
 
 
-def children(spread: Spread, level: int, place: int) -> list[tuple[int, int]]:
+def children(shape: TreeShape, level: int, place: int) -> list[tuple[int, int]]:
     """Return the leaves below each child of a node, as (first, one after the last); children without leaves are left
     out.
     """
-    size = spread.fanout ** (spread.depth - level - 1)
-    first = place * spread.fanout * size
-    starts = range(first, min(first + spread.fanout * size, spread.leaves), size)
-    return [(s, min(s + size, spread.leaves)) for s in starts]
+    size = shape.fanout ** (shape.depth - level - 1)
+    first = place * shape.fanout * size
+    starts = range(first, min(first + shape.fanout * size, shape.leaves), size)
+    return [(s, min(s + size, shape.leaves)) for s in starts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,13 +204,13 @@ class ExactLeaves:
         leaves = sorted(weights)
         return cls(leaves, [0, *itertools.accumulate(weights[i] for i in leaves)])
 
-    def sums(self, spread: Spread, level: int, place: int) -> list[int]:
+    def sums(self, shape: TreeShape, level: int, place: int) -> list[int]:
         """Return the weight of each child of a node; of each node of a level, where these are listed."""
-        if spread.layers is not None:
+        if shape.layers is not None:
             held = dict(zip(self.leaves, pairwise(self.before), strict=True))
             weights = {leaf: after - before for leaf, (before, after) in held.items()}
-            return [sum(weights.get(leaf, 0) for leaf in node) for node in spread.layers[level]]
-        return [self._below(end) - self._below(start) for start, end in children(spread, level, place)]
+            return [sum(weights.get(leaf, 0) for leaf in node) for node in shape.layers[level]]
+        return [self._below(end) - self._below(start) for start, end in children(shape, level, place)]
 
     def _below(self, leaf: int) -> int:
         return self.before[bisect_left(self.leaves, leaf)]

@@ -16,25 +16,25 @@ from discreet.plan.rules.rule import Need, Rule
 
 
 def _by_rank(query: Query, terms: PlanTerms) -> Query | None:
-    """Return the query with each quantile chosen by rank that is alone on its spread and closer so."""
+    """Return the query with each quantile chosen by rank that is alone on its tree and closer so."""
     question = query.question
     if terms.kind is not Kind.LAPLACE:
         return None
     b, found = bounding(question), dict[int, ExponentialQuantile]()
     is_row = b.table.unit.is_row
-    for i, (looked, (moves, _)) in enumerate(zip(question.spreads, query.spreads, strict=True)):
-        if not is_alone(question.outer.expressions, looked):
+    for i, (tree_read, (moves, _)) in enumerate(zip(question.trees, query.trees, strict=True)):
+        if not is_alone(question.outer.expressions, tree_read):
             continue
         law = ExponentialQuantile(
             epsilon=Fraction(1),
-            p=looked.at[0],
-            sensitivity=looked.spread.total(b.max_rows, is_row=is_row),
+            p=tree_read.at[0],
+            sensitivity=tree_read.shape.total(b.max_rows, is_row=is_row),
             relation=b.table.relation,
             max_groups=b.max_groups,
             groups=b.keys.count,
-            row=looked.spread.steps(is_row=is_row),
+            row=tree_read.shape.steps(is_row=is_row),
         )
-        named, read = rank_errors(law, looked.spread, moves)
+        named, read = rank_errors(law, tree_read.shape, moves)
         if named <= read:
             found[i] = law
     return allocated(query, terms, found) if found else None

@@ -27,7 +27,7 @@ from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, as_small
 from discreet.plan.measures.measure import Measure
 from discreet.plan.needs import is_composed, law_of, least_scales, needs_of, noise_delta_of
 from discreet.plan.plan import Payer, Place, Plan, PlanOutput
-from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.query import Query, statements, with_allocation
 from discreet.plan.question import Outer
 from discreet.plan.rules.rule import Rule, has_no_more_noise
@@ -41,7 +41,7 @@ def measured_apart(asked: Mapping[str, Query], terms: PlanTerms) -> Plan:
     """Return the plan of a batch that measures each question by itself, with the part of ε and δ that it has."""
     events = sum((q.allocation.events for q in asked.values()), Composed())
     outputs = {
-        name: PlanOutput(q, Place(i, (*range(len(q.question.measures)),), (*range(len(q.question.spreads)),)))
+        name: PlanOutput(q, Place(i, (*range(len(q.question.measures)),), (*range(len(q.question.trees)),)))
         for i, (name, q) in enumerate(asked.items())
     }
     measurements, guarantee = tuple(asked.values()), Approximate(terms.epsilon, terms.delta)
@@ -96,10 +96,10 @@ def _merged(plans: Mapping[str, Query], rows: Mapping[str, str], terms: PlanTerm
 
 def _with_all_columns(same: Sequence[Query], terms: PlanTerms) -> Query:
     moved: dict[Measure, Sensitivity] = {}
-    spreads: dict[Spread, tuple[Sensitivity, str]] = {}
+    trees: dict[TreeShape, tuple[Sensitivity, str]] = {}
     for p in same:
         moved |= dict(zip(p.question.measures, p.sensitivities, strict=True))
-        spreads |= {looked.spread: found for looked, found in zip(p.question.spreads, p.spreads, strict=True)}
+        trees |= {tree_read.shape: found for tree_read, found in zip(p.question.trees, p.trees, strict=True)}
     measures = sorted(moved, key=lambda m: json.dumps(m.identity, sort_keys=True))
     sets = same[0].question.outer.sets if same[0].allocation.levels else None
     read = Outer(tuple(("", e) for p in same for e in p.question.outer.expressions), None, (), None, 0, sets=sets)
@@ -112,20 +112,20 @@ def _with_all_columns(same: Sequence[Query], terms: PlanTerms) -> Query:
         sql=sql,
         sensitivities=tuple(moved[m] for m in measures),
         distinct=distinct,
-        spreads=tuple(spreads[looked.spread] for looked in question.spreads),
+        trees=tuple(trees[tree_read.shape] for tree_read in question.trees),
     )
 
 
 def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: PlanTerms) -> _Shared:
     """Return the noise of each measurement's columns, and its selection of groups, from one budget.
 
-    Each column, level of a spread and selection gets what it needs (`needs.py`), and of what is left in proportion.
+    Each column, level of a tree and selection gets what it needs (`needs.py`), and of what is left in proportion.
     `asked` has for each measurement its questions, planned alone with their part of ε and δ.
     """
     epsilon, delta, kind = terms.epsilon, terms.delta, terms.kind
     questions = sum(len(own) for own in asked)
     sensitivities = [s for p in plans for s in p.sensitivities]
-    spreads = [level for p in plans for level in _levels(p)]
+    trees = [level for p in plans for level in _levels(p)]
     needs = [needs_of(p, own, questions) for p, own in zip(plans, asked, strict=True)]
     composes = questions > 1 and any(is_composed(p) for own in asked for p in own)
     # where Laplace columns compose by a δ, what is left is given to them below, and selections have what they need
@@ -133,14 +133,14 @@ def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: 
     shares = [n.divided(together) for n in needs]
     selecting = [n.selection for n in shares if n.selection]
     for_columns = 1 - sum(selecting, Fraction(0))
-    weights = [*(w for n in shares for w in n.columns), *(w for n in shares for w in n.spreads)]
+    weights = [*(w for n in shares for w in n.columns), *(w for n in shares for w in n.trees)]
     of_columns = sum((n.total - n.selection for n in shares), Fraction(0))
     parts = [w / of_columns for w in weights]
     noise_delta = noise_delta_of([p for own in asked for p in own], delta, kind)
     if kind is Kind.LAPLACE and not composes and any(p.allocation.levels for own in asked for p in own):
         noise_delta = Fraction(0)  # columns that a δ lets compose have no measured totals, which weigh more
     noises: tuple[Additive, ...] = ()
-    of_spreads: tuple[Additive | ExponentialQuantile, ...] = ()
+    of_trees: tuple[Additive | ExponentialQuantile, ...] = ()
     needed = Fraction(0)
     if parts:
         found = allocate(
@@ -149,34 +149,34 @@ def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: 
             delta=noise_delta,
             kind=kind,
             select=None,
-            spreads=spreads,
+            trees=trees,
             shares=parts,
         )
-        noises, of_spreads, needed = found.noises, found.spreads, found.guarantee.delta
+        noises, of_trees, needed = found.noises, found.trees, found.guarantee.delta
         if composes:
             least = least_scales(plans, asked)
-            moved = [*sensitivities, *(s for s, depth in spreads for _ in range(depth))]
+            moved = [*sensitivities, *(s for s, depth in trees for _ in range(depth))]
             shorter = as_small(least, moved, epsilon * for_columns, noise_delta)
-            starts = [len(sensitivities) + sum(depth for _, depth in spreads[:i]) for i in range(len(spreads))]
-            noises, of_spreads = shorter[: len(sensitivities)], tuple(shorter[i] for i in starts)
+            starts = [len(sensitivities) + sum(depth for _, depth in trees[:i]) for i in range(len(trees))]
+            noises, of_trees = shorter[: len(sensitivities)], tuple(shorter[i] for i in starts)
             needed = noise_delta
     guarantee = Approximate(epsilon, delta if selecting else needed)
     selection_delta = (delta - (noise_delta if needed else 0)) / max(len(selecting), 1)
-    rest, rest_of_spreads = iter(noises), iter(of_spreads)
+    rest, rest_of_trees = iter(noises), iter(of_trees)
     allocations, events = [], Composed()
     for p, given in zip(plans, shares, strict=True):
         own = tuple(islice(rest, len(p.sensitivities)))
-        trees = tuple(islice(rest_of_spreads, len(p.spreads)))
+        own_trees = tuple(islice(rest_of_trees, len(p.trees)))
         threshold = None
         if given.selection:
             k, relation = bounding(p.question).max_groups, p.question.table.relation
             threshold = Threshold(epsilon * given.selection, selection_delta, max_groups=k, relation=relation)
         mine = threshold.event() if threshold else Composed()
         mine += sum((n.event(s) for n, s in zip(own, p.sensitivities, strict=True)), Composed())
-        for n, (s, depth) in zip(trees, _levels(p), strict=True):
+        for n, (s, depth) in zip(own_trees, _levels(p), strict=True):
             assert isinstance(n, Additive)  # in a batch no quantile is chosen by rank
             mine += n.event(s) * depth
-        even = Allocation(own, threshold, (), mine, guarantee, trees)
+        even = Allocation(own, threshold, (), mine, guarantee, own_trees)
         allocations.append(_with_totals(replace(p, allocation=even), plain=not needed))
         events += allocations[-1].events
     law = law_of(shares, noise_delta if needed else Fraction(0), delta, kind)
@@ -193,9 +193,9 @@ def _with_totals(query: Query, *, plain: bool) -> Allocation:
 
 
 def _levels(plan: Query) -> list[tuple[Sensitivity, int]]:
-    """For each spread how far one unit moves a level, and how many levels there are."""
-    read = zip(plan.spreads, plan.question.spreads, strict=True)
-    return [(moves, looked.spread.depth) for (moves, _), looked in read]
+    """For each tree how far one unit moves a level, and how many levels there are."""
+    read = zip(plan.trees, plan.question.trees, strict=True)
+    return [(moves, tree_read.shape.depth) for (moves, _), tree_read in read]
 
 
 def _check_price(events: Composed, guarantee: Approximate) -> None:
@@ -216,12 +216,12 @@ def _check_price(events: Composed, guarantee: Approximate) -> None:
 
 
 def _place(plan: Query, measured: Query, measurement: int) -> Place:
-    """Where a question's columns and spreads are measured."""
-    spreads = [looked.spread for looked in measured.question.spreads]
+    """Where a question's columns and trees are measured."""
+    trees = [tree_read.shape for tree_read in measured.question.trees]
     return Place(
         measurement,
         tuple(measured.question.measures.index(m) for m in plan.question.measures),
-        tuple(spreads.index(looked.spread) for looked in plan.question.spreads),
+        tuple(trees.index(tree_read.shape) for tree_read in plan.question.trees),
     )
 
 
@@ -234,7 +234,7 @@ def _output(query: Query, alone: Query, measured: Query, place: Place, shared: _
         (),
         shared.events,
         shared.guarantee,
-        tuple(a.spreads[i] for i in place.spreads),
+        tuple(a.trees[i] for i in place.trees),
         tuple(replace(v, noises=tuple(v.noises[i] for i in place.columns)) for v in a.levels),
         tuple(a.undivided[i] for i in place.columns) if a.undivided else (),
     )

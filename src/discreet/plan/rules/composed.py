@@ -15,7 +15,7 @@ def composed(query: Query, terms: PlanTerms) -> Query | None:
     """Return the query with all of its scales smaller by one factor; None where adding up ε is as good."""
     if terms.kind is not Kind.LAPLACE or not terms.delta or query.question.keys.count is None:
         return None
-    laws = enumerate(query.allocation.spreads)
+    laws = enumerate(query.allocation.trees)
     by_rank = {i: law for i, law in laws if isinstance(law, ExponentialQuantile)}
     found = allocated(query, terms, by_rank, composes=True)
     return found if found.allocation.guarantee.delta else None

@@ -14,16 +14,16 @@ from dataclasses import replace
 
 from discreet.catalog.types import Type
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.plan.bound import bounding, spread_sql
+from discreet.plan.bound import bounding, tree_sql
 from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.measures.measure import RowCount
 from discreet.plan.needs import is_composed
 from discreet.plan.nodes.node import Measured, Node
 from discreet.plan.nodes.within import Within
-from discreet.plan.partition.joint import condition, in_ratios, joint_spread
+from discreet.plan.partition.joint import condition, in_ratios, joint_tree
 from discreet.plan.plan import Plan
 from discreet.plan.quantile_tree.shape import TreeRead
-from discreet.plan.query import Query, decided, spread_moves
+from discreet.plan.query import Query, decided, tree_moves
 from discreet.plan.rules.common import together
 from discreet.plan.rules.composed import composed
 from discreet.plan.rules.rule import Need, Rule
@@ -38,7 +38,7 @@ _EVERY = Literal(True, Type.BOOL)
 def _jointly(query: Query, terms: PlanTerms) -> Query | None:
     """Return the question with its counts under conditions read from one partition; None where that is not better."""
     question = query.question
-    by_rank = any(isinstance(law, ExponentialQuantile) for law in query.allocation.spreads)
+    by_rank = any(isinstance(law, ExponentialQuantile) for law in query.allocation.trees)
     if question.outer.sets is not None or by_rank:
         return None
     elsewhere = {m.index for e in question.outer.expressions for m in in_ratios(e)}
@@ -48,16 +48,16 @@ def _jointly(query: Query, terms: PlanTerms) -> Query | None:
         if (found := _EVERY if isinstance(m, RowCount) else condition(m)) and i not in elsewhere
     }
     gaussian = terms.kind is Kind.GAUSSIAN
-    joint = joint_spread(list(places.values()), bounding(question), gaussian=gaussian)
+    joint = joint_tree(list(places.values()), bounding(question), gaussian=gaussian)
     if joint is None:
         return None
-    spread, leaves = joint
+    shape, leaves = joint
     of_place = dict(zip(places, leaves, strict=True))
     left = [i for i in range(len(question.measures)) if i not in places]
 
     def swap(m: Measured) -> Node:
         if m.index in of_place:
-            return Within(spread, of_place[m.index])
+            return Within(shape, of_place[m.index])
         return replace(m, index=left.index(m.index))
 
     measures = tuple(question.measures[i] for i in left)
@@ -79,20 +79,20 @@ def _lifted(asked: Mapping[str, Query], terms: PlanTerms) -> Plan | None:
     for conditions in over.values():
         first = asked[next(iter(conditions))]
         b = bounding(replace(first.question, where=None))
-        joint = joint_spread(list(conditions.values()), b, gaussian=terms.kind is Kind.GAUSSIAN)
+        joint = joint_tree(list(conditions.values()), b, gaussian=terms.kind is Kind.GAUSSIAN)
         if joint is None:
             continue
-        spread, leaves = joint
-        measured = (spread_moves(b, TreeRead(spread, ())), spread_sql(b, spread))
+        shape, leaves = joint
+        measured = (tree_moves(b, TreeRead(shape, ())), tree_sql(b, shape))
         for name, own in zip(conditions, leaves, strict=True):
-            found[name] = _read_from(asked[name], Within(spread, own), measured)
+            found[name] = _read_from(asked[name], Within(shape, own), measured)
     return together({**asked, **found}, asked, terms) if found else None
 
 
 def _condition(query: Query) -> Expr | None:
     """Return the condition whose rows a question counts, if that is all that it measures and may be lifted."""
     q = query.question
-    if len(q.measures) != 1 or q.spreads or q.outer.sets is not None or q.relation is not None:
+    if len(q.measures) != 1 or q.trees or q.outer.sets is not None or q.relation is not None:
         return None
     if q.keys.count is None or not q.table.unit.is_row:
         return None
@@ -111,7 +111,7 @@ def _condition(query: Query) -> Expr | None:
 def _read_from(query: Query, count: Within, measured: tuple[Sensitivity, str]) -> Query:
     outer = query.question.outer.with_columns(lambda _: count)
     question = replace(query.question, where=None, measures=(), outer=outer)
-    return replace(query, question=question, sql="", sensitivities=(), distinct=(), spreads=(measured,))
+    return replace(query, question=question, sql="", sensitivities=(), distinct=(), trees=(measured,))
 
 
 ONE_PARTITION = Rule(name="one_partition", of_one=_jointly, needs=Need.ROW_UNITS, of_several=_lifted, in_stages=False)

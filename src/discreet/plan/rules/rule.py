@@ -35,7 +35,7 @@ class Need(Enum):
         """Return whether a query has it."""
         match self:
             case Need.TREES:
-                return bool(query.question.spreads)
+                return bool(query.question.trees)
             case Need.DELTA:
                 return bool(terms.delta)
             case Need.ROW_UNITS:
@@ -127,23 +127,23 @@ def _compared(after: Query, before: Query) -> _Pairs:
 
 
 def _measured(after: Query, before: Query) -> _Pairs:
-    """Return the variances of columns and spreads that both have, and the errors of ranks."""
+    """Return the variances of columns and trees that both have, and the errors of ranks."""
     a, b, own = after.allocation, before.allocation, before.question
     for noise, was in zip(a.reports, b.reports, strict=True):
         yield noise.variance, was.variance
     for measure, noise in zip(after.question.measures, a.of_columns, strict=True):
         if measure in own.measures:
             yield noise.variance, b.of_columns[own.measures.index(measure)].variance
-    for looked, law, (moves, _) in zip(after.question.spreads, a.spreads, after.spreads, strict=True):
-        if looked not in own.spreads:
+    for tree_read, law, (moves, _) in zip(after.question.trees, a.trees, after.trees, strict=True):
+        if tree_read not in own.trees:
             continue
-        other = b.spreads[own.spreads.index(looked)]
+        other = b.trees[own.trees.index(tree_read)]
         if isinstance(law, ExponentialQuantile) and isinstance(other, ExponentialQuantile):
             yield float(other.epsilon), float(law.epsilon)
         elif isinstance(law, ExponentialQuantile):
-            yield rank_errors(replace(law, epsilon=Fraction(1)), looked.spread, moves)
+            yield rank_errors(replace(law, epsilon=Fraction(1)), tree_read.shape, moves)
         elif isinstance(other, ExponentialQuantile):
-            yield rank_errors(replace(other, epsilon=Fraction(1)), looked.spread, moves)[::-1]
+            yield rank_errors(replace(other, epsilon=Fraction(1)), tree_read.shape, moves)[::-1]
         else:
             yield law.variance, other.variance
 

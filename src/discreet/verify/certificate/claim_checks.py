@@ -213,11 +213,11 @@ def check_exact(claim: PlanClaim, found: Sequence[Found]) -> None:
             if m.declared is not None:
                 nodes = min(nodes, m.declared * reach.leaves)
             if (nodes, reach.total, moved.l1, moved.l2_squared) != norms(tree.sensitivity):
-                reject("how far a unit moves a spread")
+                reject("how far a unit moves a tree")
 
 
 def _reasons_of(m: Measurement, change: str) -> list[str]:
-    """Return a sentence for each integer column, spread and selection of a measurement."""
+    """Return a sentence for each integer column, tree and selection of a measurement."""
     where = "a unit enters the one group"
     if m.keys:
         where = f"a unit enters at most {m.groups:,}{'' if m.declared is None else f' of {m.declared:,}'} groups"
@@ -227,7 +227,7 @@ def _reasons_of(m: Measurement, change: str) -> list[str]:
         for i, c in enumerate(m.columns)
     ]
     found += [
-        f"Spread {i}: {where} and adds weights to its leaves; when it {change}, in each of {t.depth} levels "
+        f"Quantile tree {i}: {where} and adds weights to its leaves; when it {change}, in each of {t.depth} levels "
         f"{moves(t.sensitivity)}."
         for i, t in enumerate(m.trees)
     ]

@@ -275,9 +275,9 @@ _MEASUREMENT = fields(
     trees=listed(
         fields(
             Tree,
-            "a spread",
+            "a tree",
             sql=text,
-            depth=_most(64, "a spread has more levels than any number needs"),
+            depth=_most(64, "a tree has more levels than any number needs"),
             at=listed(fraction),
             sensitivity=_SENSITIVITY,
             noise=_NODES,

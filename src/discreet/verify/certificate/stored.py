@@ -69,9 +69,9 @@ def _check_table(table: Any, m: Measurement, facts: Found) -> None:
     _check_cells(keys, found["cells"], m.keys, m.declared, len(m.columns))
     if len(found["reports"]) != sum(facts.reports):
         refuse("the stored report is another")
-    trees = found["spreads"]
+    trees = found["trees"]
     if len(trees) != len(m.trees) or any(len(rows) != len(keys) for rows in trees):
-        refuse("the stored spreads are others")
+        refuse("the stored trees are others")
     for tree, reach, rows in zip(m.trees, facts.trees, trees, strict=True):
         for families in rows:
             _check_families(families, tree, reach.leaves)
@@ -93,7 +93,7 @@ def check_plain(release: Mapping[str, Any], keys: int, groups: int, columns: int
     kept = {name: part for name, part in release.items() if name != CERTIFIED}
     found = record(kept, _STORED, "the stored table")
     _check_cells(found["keys"], found["cells"], keys, groups, columns)
-    if found["reports"] or found["spreads"] or found["levels"]:
+    if found["reports"] or found["trees"] or found["levels"]:
         refuse("the stored release holds more than groups and their numbers")
 
 
@@ -162,20 +162,20 @@ def _check_families(families: Sequence[_Family], tree: Tree, leaves: int) -> Non
     """
     places = [(level, place) for level, place, _ in families]
     if len(set(places)) != len(places):
-        refuse("a node of a spread is stored twice")
+        refuse("a node of a tree is stored twice")
     if isinstance(tree.noise, ExponentialQuantile):
         if places != [(0, 0), (1, 0), (2, 0)] or not _are_chosen(*(n for _, _, n in families), leaves=leaves):
             refuse("what was chosen by rank is stored as something else")
         return
     if any(level >= tree.depth for level, _ in places):
-        refuse("a node of a spread is stored whose level has no noise")
+        refuse("a node of a tree is stored whose level has no noise")
     for level, place, children in families:
         if tree.layers is None:
             most = _children(leaves, tree.depth, level, place)
         else:
             most = 0 if place else len(tree.layers[level])
         if not most or len(children) != most:
-            refuse("a level of a spread is stored with another number of nodes")
+            refuse("a level of a tree is stored with another number of nodes")
 
 
 def _are_chosen(named: Sequence[int], edges: Sequence[int], counts: Sequence[int], *, leaves: int) -> bool:
@@ -210,7 +210,7 @@ def _fanout(leaves: int, depth: int) -> int:
 @Form
 def _family(value: Any) -> _Family:
     if type(value) is not list or len(value) != 3:
-        refuse("a node of a spread is stored in another form")
+        refuse("a node of a tree is stored in another form")
     return number(value[0]), number(value[1]), listed(whole)(value[2])
 
 
@@ -242,6 +242,6 @@ _STORED: dict[str, Any] = {
     "keys": listed(listed(anything)),
     "cells": listed(listed(whole)),
     "reports": listed(whole),
-    "spreads": listed(listed(listed(_family))),
+    "trees": listed(listed(listed(_family))),
     "levels": listed(listed(listed(whole))),
 }

@@ -21,7 +21,7 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import Engine
 from tests.reference.expression import Column, Row
 from tests.reference.question import Key, Question, combinations
-from tests.reference.spreads import bin_of, commonest, quantile, weights
+from tests.reference.trees import bin_of, commonest, quantile, weights
 from tests.reference.values import Kind
 
 ENGINE = Engine.open()
@@ -87,7 +87,7 @@ UNITS = [PrivacyUnit("uid", max_groups=1, max_rows=2), PrivacyUnit("uid", max_gr
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 def test_leaves_are_those_of_the_referee(unit: PrivacyUnit) -> None:
     rng, plan = Random(1), planned(unit)
-    binned_first = [s.spread.listed is not None for s in plan.question.spreads]
+    binned_first = [s.shape.listed is not None for s in plan.question.trees]
     assert sorted(binned_first) == [False, True]
     for _ in range(30):
         rows = random_rows(rng)

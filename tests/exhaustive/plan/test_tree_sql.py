@@ -1,4 +1,4 @@
-"""The SQL of spreads: against plain Python, how far it moves between neighbours, and what its second reader refuses."""
+"""The SQL of trees: against plain Python, how far it moves between neighbours, and what its second reader refuses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.derive import PrivateRows
-from discreet.verify.spread import derive_spread
+from discreet.verify.quantile_tree import derive_tree
 from tests.plan.cases import Engine
 from tests.plan.claims import check
 from tests.reference.expression import Row
@@ -78,20 +78,20 @@ def test_weights_are_what_plain_counting_gives() -> None:
     assert max(len(xs) for xs in known.values()) > 3
 
 
-def test_a_spread_of_reals_has_each_value_in_the_part_that_holds_it() -> None:
+def test_a_tree_of_reals_has_each_value_in_the_part_that_holds_it() -> None:
     plan = planned("SELECT MEDIAN(v) FROM t", ROW, Relation.ADD_REMOVE)
-    spread = plan.question.spreads[0].spread
+    shape = plan.question.trees[0].shape
     values = [0.0, -5.0, 8.0, 99.0, 3.25, 7.999, 1e-9, None, float("nan"), float("inf")]
     rows: list[Row] = [{"uid": 0, "region": "a", "x": 0, "v": v} for v in values]
     found = leaves(plan, rows)[()]
     kept = [min(max(v, 0.0), 8.0) for v in values[:7] if v is not None]
-    expected = Counter(int(round(v / float(spread.value.step)) - spread.value.low) // spread.width for v in kept)
+    expected = Counter(int(round(v / float(shape.value.step)) - shape.value.low) // shape.width for v in kept)
     assert found == expected
     for v in kept:
-        leaf = round(v / float(spread.value.step)) // spread.width
-        low, high = spread.reach(leaf, leaf)
+        leaf = round(v / float(shape.value.step)) // shape.width
+        low, high = shape.reach(leaf, leaf)
         assert low - 1e-8 <= v <= high + 1e-8
-        assert abs(spread.at(leaf, Type.REAL) - v) <= 8 / 65_000  # type: ignore[operator]
+        assert abs(shape.at(leaf, Type.REAL) - v) <= 8 / 65_000  # type: ignore[operator]
 
 
 def test_listed_values_are_leaves_and_others_are_not_counted() -> None:
@@ -107,7 +107,7 @@ def test_listed_values_are_leaves_and_others_are_not_counted() -> None:
         {"uid": 0, "region": r, "x": 0, "v": v}
         for r, v in (("a", 0.5), ("a", 1.0), ("z", 2.5), (None, None), ("c", 2.5))
     ]
-    by_list = {s.spread.listed: leaves(plan, rows, i)[()] for i, s in enumerate(plan.question.spreads)}
+    by_list = {s.shape.listed: leaves(plan, rows, i)[()] for i, s in enumerate(plan.question.trees)}
     assert by_list == {("a", "c"): {0: 2, 1: 1}, (0.5, 2.5): {0: 1, 1: 2}}
 
 
@@ -141,15 +141,15 @@ def norms(moves: Iterable[list[int]]) -> tuple[int, int, int, int]:
 
 def level_moves(plan: Query, world: World, relation: Relation, level: int) -> list[list[int]]:
     """How a level of all trees moves, for every pair of neighbours in the world, by running the SQL on both."""
-    spread = plan.question.spreads[0].spread
+    shape = plan.question.trees[0].shape
 
     def nodes(table: Table) -> dict[tuple[Any, ...], int]:
         rows = [{**r, "uid": 0} if world.unit is None else r for r in world.rows(table)]
         ENGINE.fill(rows, SCHEMA)
         found: dict[tuple[Any, ...], int] = {}
         for key, exact in exact_leaves(plan, 0, ENGINE.run).items():
-            for place in range(spread.fanout**level):
-                for i, w in enumerate(exact.sums(spread, level, place)):
+            for place in range(shape.fanout**level):
+                for i, w in enumerate(exact.sums(shape, level, place)):
                     found[key, place, i] = w
         return found
 
@@ -167,7 +167,7 @@ def test_no_unit_moves_a_level_further_than_planned_and_some_unit_moves_it_as_fa
     text: str, unit: PrivacyUnit, world: World, private: bool, relation: Relation
 ) -> None:
     plan = planned(text, unit, relation, private=private)
-    (planned_for, _), found = plan.spreads[0], norms(level_moves(plan, world, relation, 0))
+    (planned_for, _), found = plan.trees[0], norms(level_moves(plan, world, relation, 0))
     allowed = (planned_for.l0, planned_for.linf, planned_for.l1, planned_for.l2_squared)
     assert all(f <= a for f, a in zip(found, allowed, strict=True))
     if world is COUPLE or (private and unit is TWO and relation is Relation.REPLACE):
@@ -179,8 +179,8 @@ def test_every_level_of_a_deeper_tree_moves_no_further() -> None:
     t = {"x": Range(0, 80, integer=True), "region": FACTS["region"]}
     schema = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, t, TWO, Relation.REPLACE)
     plan = make_query(GROUPED, [schema], population="p", version=None, epsilon=1)
-    spread, (allowed, _) = plan.question.spreads[0].spread, plan.spreads[0]
-    assert spread.depth == 2
+    shape, (allowed, _) = plan.question.trees[0].shape, plan.trees[0]
+    assert shape.depth == 2
     rows: tuple[Row, ...] = tuple({"region": r, "x": x, "v": 0.0} for r in ("a", "b") for x in (0, 5, 79))
     world = World(rows, units=(1,), max_rows_per_unit=2, unit="uid")
     for level in range(2):
@@ -256,33 +256,33 @@ def test_what_the_writer_writes_is_accepted(unit: PrivacyUnit, private: bool, re
 
 
 def test_a_leaf_is_read_only_as_a_kind_that_holds_it() -> None:
-    ((_, text),) = UNIT_TEXT.spreads
+    ((_, text),) = UNIT_TEXT.trees
     bound, source = 'least(greatest(s."x", 0), 3)', PrivateRows("t", frozenset(SCHEMA), "uid")
     for most, kind, is_held in ((255, "UTINYINT", True), (256, "UTINYINT", False), (256, "USMALLINT", True),
                                 (65_535, "USMALLINT", True), (65_536, "USMALLINT", False)):  # fmt: skip
         changed = text.replace(bound, bound.replace("3)", f"{most})")).replace("UTINYINT", kind)
         if is_held:
-            assert derive_spread(changed, source).leaves == most + 1
+            assert derive_tree(changed, source).leaves == most + 1
         else:
             with pytest.raises(InternalError, match="what the leaves are"):
-                derive_spread(changed, source)
+                derive_tree(changed, source)
 
 
 @pytest.mark.parametrize(("plan", "old", "new"), [pytest.param(p, o, n, id=what) for p, what, o, n in MUTANTS])
 def test_no_changed_text_is_accepted(plan: Query, old: str, new: str) -> None:
-    ((moves, text),) = plan.spreads
+    ((moves, text),) = plan.trees
     assert old in text
     with pytest.raises(InternalError):
-        check(plan.sql, replace(plan, spreads=((moves, text.replace(old, new)),)))
+        check(plan.sql, replace(plan, trees=((moves, text.replace(old, new)),)))
 
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("text", [WHOLE, GROUPED, "SELECT region, MAX(v), COUNT(*) FROM t GROUP BY region"])
-def test_a_spread_with_less_noise_than_it_needs_is_refused(text: str, noise: str, relation: Relation) -> None:
+def test_a_tree_with_less_noise_than_it_needs_is_refused(text: str, noise: str, relation: Relation) -> None:
     for unit in (ONE, ROW):
         plan = planned(text, unit, relation, noise=noise, delta="1e-6" if noise == "gaussian" else 0)
-        (law,) = plan.allocation.spreads
+        (law,) = plan.allocation.trees
         assert isinstance(law, DiscreteLaplaceNoise | RoundedGaussianNoise)
         less = Fraction(999, 1000)
         short = (
@@ -291,15 +291,15 @@ def test_a_spread_with_less_noise_than_it_needs_is_refused(text: str, noise: str
             else RoundedGaussianNoise(law.sigma * less)
         )
         with pytest.raises(InternalError):
-            check(plan.sql, replace(plan, allocation=replace(plan.allocation, spreads=(short,))))
+            check(plan.sql, replace(plan, allocation=replace(plan.allocation, trees=(short,))))
 
 
-def test_a_spread_or_its_noise_that_is_missing_is_refused() -> None:
+def test_a_tree_or_its_noise_that_is_missing_is_refused() -> None:
     plan = UNIT_TEXT
     for broken in (
-        replace(plan, spreads=()),
-        replace(plan, allocation=replace(plan.allocation, spreads=())),
-        replace(plan, spreads=plan.spreads * 2),
+        replace(plan, trees=()),
+        replace(plan, allocation=replace(plan.allocation, trees=())),
+        replace(plan, trees=plan.trees * 2),
     ):
         with pytest.raises(InternalError):
             check(broken.sql, broken)

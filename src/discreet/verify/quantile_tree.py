@@ -1,7 +1,7 @@
-"""What the SQL of a spread says of one unit, from the text alone: a grammar of its own, beside that of `derive.py`.
+"""What the SQL of a quantile tree says of one unit, from the text alone: a grammar beside that of `derive.py`.
 
 For every text that fits, a unit adds to the leaves of each of at most `groups` groups whole weights of at most `total`
-together, none of them below 0, whatever the tables hold; the argument is in docs/proofs/spreads.md.
+together, none of them below 0, whatever the tables hold; the argument is in docs/proofs/quantile-trees.md.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from discreet.verify.shapes import (
 
 
 @dataclass(frozen=True, slots=True)
-class DerivedSpread:
-    """What the SQL of a spread says of one unit.
+class DerivedTree:
+    """What the SQL of a tree says of one unit.
 
     Attributes:
         reach: how many groups it can enter; no spans.
@@ -75,7 +75,7 @@ class DerivedSpread:
         return found
 
 
-def derive_spread(sql: str, source: PrivateRows) -> DerivedSpread:
+def derive_tree(sql: str, source: PrivateRows) -> DerivedTree:
     """Return what the text alone says of one unit's weights.
 
     Raises:
@@ -84,7 +84,7 @@ def derive_spread(sql: str, source: PrivateRows) -> DerivedSpread:
     return _by_row(sql, source) if source.unit is None else _by_unit(sql, source)
 
 
-def _by_row(sql: str, source: PrivateRows) -> DerivedSpread:
+def _by_row(sql: str, source: PrivateRows) -> DerivedTree:
     """Each row is a unit: it is in one group, has one value, and counts as 1."""
     found = rows_of_one(sql, source)
     reads_stage(found.tree, "unit rows", {"expressions", "from_", "where", "group", "with_"})
@@ -98,10 +98,10 @@ def _by_row(sql: str, source: PrivateRows) -> DerivedSpread:
     ):
         reject("the weight of a row")
     _known(found.tree, value)
-    return DerivedSpread(_reach(found), 1, leaves)
+    return DerivedTree(_reach(found), 1, leaves)
 
 
-def _by_unit(sql: str, source: PrivateRows) -> DerivedSpread:
+def _by_unit(sql: str, source: PrivateRows) -> DerivedTree:
     """Units of many rows: rows → tallies of each (unit, group) → the weight of each row in the ranked groups → sums."""
     found = rows_and_tallies(sql, source, "unit weights")
     weights, tree = found.stage, found.tree
@@ -120,7 +120,7 @@ def _by_unit(sql: str, source: PrivateRows) -> DerivedSpread:
     if type(weight) is not exp.Sum or not is_column(weight.this, "w", "w") or not holds_only(weight, {"this"}):
         reject("the weight of a row")
     _known(tree, value)
-    return DerivedSpread(_reach(found), _total(given["w"], found.tallies, value), leaves)
+    return DerivedTree(_reach(found), _total(given["w"], found.tallies, value), leaves)
 
 
 def _reach(found: Weighted) -> Derived:

@@ -27,8 +27,8 @@ from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree, families_js
 from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.dialects.dialect import prepare
-from tests.plan.spread_trees import spread_of
 from tests.plan.test_chosen_quantiles import losses
+from tests.plan.tree_shapes import shape_of
 
 TYPES = {"u": Type.REAL, "x": Type.INT, "v": Type.REAL, "g": Type.TEXT, "h": Type.REAL, "b": Type.BOOL}
 FACTS: dict[str, Fact] = {
@@ -73,7 +73,7 @@ def read(plan: Query, rows: list[tuple[Any, ...]]) -> tuple[Cells, list[Leaves]]
 
 
 def moved(plan: Query, one: tuple[Cells, list[Leaves]], two: tuple[Cells, list[Leaves]]) -> list[list[int]]:
-    """For each noisy column and each level of each spread: by how much its numbers differ, where they do."""
+    """For each noisy column and each level of each shape: by how much its numbers differ, where they do."""
     (cells, leaves), (other_cells, other_leaves) = one, two
     groups = set(cells) | set(other_cells)
     zeros = [0] * (len(plan.allocation.noises) + 1)
@@ -81,9 +81,9 @@ def moved(plan: Query, one: tuple[Cells, list[Leaves]], two: tuple[Cells, list[L
         [abs(cells.get(k, zeros)[i] - other_cells.get(k, zeros)[i]) for k in groups]
         for i in range(len(plan.allocation.noises))
     ]
-    for looked, mine, theirs in zip(plan.question.spreads, leaves, other_leaves, strict=True):
-        for level in range(looked.spread.depth):
-            size = looked.spread.fanout ** (looked.spread.depth - level - 1)
+    for tree_read, mine, theirs in zip(plan.question.trees, leaves, other_leaves, strict=True):
+        for level in range(tree_read.shape.depth):
+            size = tree_read.shape.fanout ** (tree_read.shape.depth - level - 1)
             nodes: Counter[tuple[Any, int]] = Counter()
             for sign, trees in ((1, mine), (-1, theirs)):
                 for k in set(mine) | set(theirs):
@@ -130,13 +130,13 @@ def test_one_unit_moves_all_statements_of_a_question_together_by_no_more_than_is
             assert isinstance(noise, DiscreteLaplaceNoise)
             paid += sum(column) / noise.scale
         levels = iter(columns[own:])
-        for place, (law, looked) in enumerate(zip(plan.allocation.spreads, plan.question.spreads, strict=True)):
-            nodes = [next(levels) for _ in range(looked.spread.depth)]
+        for place, (law, tree_read) in enumerate(zip(plan.allocation.trees, plan.question.trees, strict=True)):
+            nodes = [next(levels) for _ in range(tree_read.shape.depth)]
             if isinstance(law, ExponentialQuantile):
                 seen["chosen"] += 1
                 # all parts of a histogram move by no more than all leaves do
                 paid += sum(nodes[-1]) / law.near.scale + sum(nodes[-1]) / law.counted.scale
-                paid += law.rate * range_moved(law, looked.spread.leaves, one[1][place], two[1][place])
+                paid += law.rate * range_moved(law, tree_read.shape.leaves, one[1][place], two[1][place])
                 continue
             assert isinstance(law, DiscreteLaplaceNoise)
             paid += sum(map(sum, nodes)) / law.scale
@@ -148,17 +148,17 @@ def test_one_unit_moves_all_statements_of_a_question_together_by_no_more_than_is
 @pytest.mark.parametrize("leaves", [1, 2, 17, 1000])
 def test_no_node_is_drawn_twice_and_what_was_stored_gives_the_same_answers(leaves: int) -> None:
     fanout = {1: 1, 2: 2, 17: 17, 1000: 10}[leaves]
-    spread = spread_of(leaves, fanout, 3 if leaves == 1000 else 1)
+    shape = shape_of(leaves, fanout, 3 if leaves == 1000 else 1)
     noise, exact_leaves = DiscreteLaplaceNoise(Fraction(10)), ExactLeaves.of({0: 5, leaves - 1: 30})
     drawn: Counter[tuple[int, int]] = Counter()
 
     def draw(level: int, place: int) -> tuple[int, ...]:
         drawn[level, place] += 1
-        return tuple(noise.add(exact_leaves.sums(spread, level, place), SystemEntropy()))
+        return tuple(noise.add(exact_leaves.sums(shape, level, place), SystemEntropy()))
 
-    tree, shares = NoisyTree(spread, noise, {}, is_row=True, draw=draw), (Fraction(0), Fraction(1, 3))
-    tree.look(TreeRead(spread, shares))
-    stored = NoisyTree(spread, noise, families_of(families_json(tree.families)), is_row=True)
+    tree, shares = NoisyTree(shape, noise, {}, is_row=True, draw=draw), (Fraction(0), Fraction(1, 3))
+    tree.look(TreeRead(shape, shares))
+    stored = NoisyTree(shape, noise, families_of(families_json(tree.families)), is_row=True)
     for p in shares:
         for level in (Fraction(1, 2), Fraction(19, 20), Fraction(9999, 10_000)):
             low, high = stored.interval(p, level)
