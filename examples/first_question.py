@@ -18,7 +18,7 @@ def main() -> None:
     question = "SELECT sex, COUNT(*) AS n, AVG(hours) AS hours FROM adult WHERE age >= 25 GROUP BY sex"
 
     plan = people.plan(question, epsilon=0.5)  # free
-    print(f"The counts will be off by at most {plan.error('n', confidence=0.95):.0f}, in 95 of 100 draws.\n")
+    print(f"The counts will have a margin of error of {plan.error('n', confidence=0.95):.0f}, at 95 % confidence.\n")
 
     print(people.sql(question, epsilon=0.5))
     print(f"\nLeft: {people.remaining}")

@@ -35,7 +35,7 @@ class Table:
         columns: name → letter of its type.
         unit: the column of the unit, where the table has one.
         link: (column, table, key) of the foreign key that leads to the unit.
-        public: whether it is nobody's.
+        public: whether it holds no personal data.
     """
 
     name: str

@@ -4,7 +4,7 @@
 
     DiscreetError
     ├── PlanError                 the question cannot be answered as asked (exit code 2)
-    │   ├── UnsupportedQuery      a construct that is not answered; the hint says the way round
+    │   ├── UnsupportedQuery      a construct that is not supported; the hint says what to write instead
     │   ├── UnknownColumn         a table, column or function that does not exist
     │   ├── MissingBounds         a public fact (range, values, caps) that the owner has to declare
     │   └── NotPrivate            no guarantee can hold for it as asked (no δ, no unit, no bound)

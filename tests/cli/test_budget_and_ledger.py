@@ -29,7 +29,7 @@ def test_the_budget_is_shown_for_every_population(ledger: Path, call: Call) -> N
     result = call("budget", str(ledger))
     assert (result.exit_code, result.stderr) == (0, "")
     head, _, adult, others = result.stdout.splitlines()[:4]
-    assert head.split() == ["population", "questions", "spent", "left", "budget"]
+    assert head.split() == ["population", "queries", "spent", "left", "budget"]
     assert adult.split() == ["adult", "2", *["ε", "=", "0.2", "ε", "=", "0.8", "ε", "=", "1"]]
     assert others.startswith("others")
     assert "ε = 3, δ = 1e-06" in others

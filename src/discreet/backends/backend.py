@@ -74,7 +74,7 @@ class Backend(Protocol):
         """
 
     def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
-        """Run a query on the data; any failure is BackendFailed, without a word from the data.
+        """Run a query on the data; any failure is BackendFailed, with no text from the data.
 
         Each statement is answered from one state of the sources. Where they do not stay as they are while it runs, also
         not when it is repeated, it is answered as if the tables were empty.

@@ -1,4 +1,4 @@
-"""Whose the rows of each table are: a unit's by a column of the table, a unit's by a foreign key, or nobody's."""
+"""Whose the rows of each table are: a unit's by a column of the table, a unit's by a foreign key, or none's."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Owner:
     Attributes:
         column: the table's own column that holds the unit's id.
         reached: else the foreign key that leads to it.
-        public: else whether its rows are nobody's. With none of the three, each row is a unit.
+        public: else whether it holds no personal data. With none of the three, each row is a unit.
         others: the other populations that the table's rows belong to as well, each with the column of its ids. They
-            are kept beside the own one, so that the table can never be connected with one of them left out, whose
+            are kept beside its own columns, so that the table can never be connected with one of them left out, whose
             people's rows would be read uncharged.
     """
 
@@ -83,20 +83,20 @@ def find_owners(
         InvalidParameter: a foreign key of no known form, a circle, a chain that ends in a public table, no private
             table, or a table that is said to be both.
     """
-    nobodys = {_connected(name, tables, views, "public=") for name in _names(public)}
+    named_public = {_connected(name, tables, views, "public=") for name in _names(public)}
     said = {_connected(name, tables, views, "tables="): how for name, how in unit.tables}
-    both = sorted(nobodys & said.keys())
+    both = sorted(named_public & said.keys())
     if both:
         raise InvalidParameter(
             f"Table {both[0]!r} is named public, and tables= says how its unit is found.",
             hint="a table is either: leave it out of public= if its rows are people's",
         )
-    if len(nobodys) == len(tables):
+    if len(named_public) == len(tables):
         raise InvalidParameter(
             "Every table is named public: there is nobody to protect.",
             hint="leave the tables with people's rows out of public=",
         )
-    owners = {t: Owner(public=True) if t in nobodys else _owner(t, unit, said, tables, views) for t in tables}
+    owners = {t: Owner(public=True) if t in named_public else _owner(t, unit, said, tables, views) for t in tables}
     for table in tables:
         _check_chain(table, owners)
     return owners
@@ -142,7 +142,7 @@ def check_same(table: str, before: Owner, now: Owner) -> None:
     """Refuses to find a known table's units in another way than it is pinned.
 
     Otherwise a table that is known to hold many rows per person could be read as if each row were one, by
-    another id, by a way to other people, or as nobody's.
+    another id, by a way to other people, or as public.
     """
     if before.to_json() == now.to_json():
         return
@@ -161,7 +161,7 @@ def check_unit(unit: PrivacyUnit, shapes: Mapping[str, TableShape], owners: Mapp
     """Refuses a table with a column of the unit's name which is not how its units are found.
 
     The column would say one thing of whose the rows are, and the owner another; if the owner errs, people's rows are
-    taken for nobody's or for others'.
+    taken for public or for others'.
     """
     name = unit.column
     for table, owner in owners.items():

@@ -161,7 +161,7 @@ class TableSchema:
         unit: who is protected, with caps; its column is this table's own, where the table has one.
         relation: which neighbours.
         reached: the foreign key that leads to the unit, where the table does not have the unit's column.
-        public: whether the table holds nobody's data.
+        public: whether the table holds no personal data.
         digest: of a public table, a SHA-256 of its rows, for the identity of questions that read it.
         rows: of a public table, how many it has; None where it is not known.
         alike: of a public table, column → in how many rows one value stands at most.

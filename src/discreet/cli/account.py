@@ -22,31 +22,36 @@ _WORDS = {"add-remove": "adding or removing", "replace": "replacing"}
 _OTHERS = (Fraction(1, 10**4), Fraction(1, 10**5), Fraction(1, 10**6), Fraction(1, 10**8), Fraction(1, 10**10))
 
 
-@click.command("account", short_help="What a run of DP-SGD has cost, or the noise that it needs.")
-@click.option("--noise-multiplier", "-z", type=Amount(positive), help="Deviation of the noise over the clipping norm.")
+@click.command("account", short_help="Privacy loss of a DP-SGD run, or the noise for a wanted ε.")
+@click.option(
+    "--noise-multiplier",
+    "-z",
+    type=Amount(positive),
+    help="Standard deviation of the noise, divided by the clipping norm.",
+)
 @click.option(
     "--sample-rate",
     "-q",
     type=Amount(exact),
     default="1",
     show_default=True,
-    help="The chance of each record to enter a step.",
+    help="Sampling rate: probability that a record is in a step.",
 )
-@click.option("--steps", "-t", type=int, default=1, show_default=True, help="The number of steps.")
-@click.option("--delta", type=Amount(probability), required=True, help="The δ to answer for.")
-@click.option("--epsilon", type=Amount(positive), help="Solve for the noise multiplier that meets this ε.")
+@click.option("--steps", "-t", type=int, default=1, show_default=True, help="Number of steps.")
+@click.option("--delta", type=Amount(probability), required=True, help="δ at which ε is reported.")
+@click.option("--epsilon", type=Amount(positive), help="Target ε; the noise multiplier is solved for.")
 @click.option(
-    "--history", metavar="FILE", help="A run that is over: an Opacus history or a dp_accounting event, as JSON."
+    "--history", metavar="FILE", help="File with a finished run: Opacus history or dp_accounting event, as JSON."
 )
 @click.option(
     "--relation",
     type=click.Choice([r.value for r in Relation]),
     default=Relation.ADD_REMOVE.value,
     show_default=True,
-    help="The neighbours that a --history is read for.",
+    help="Neighbouring relation of --history.",
 )
-@click.option("--plot", metavar="FILE", help="Also draw the curves, to a .svg, .png or .pdf file.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--plot", metavar="FILE", help="File for a picture of the curves (.svg, .png, .pdf).")
+@click.option("--json", "as_json", is_flag=True, help="JSON output.")
 def command(
     noise_multiplier: Fraction | None,
     sample_rate: Fraction,

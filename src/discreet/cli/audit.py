@@ -32,49 +32,49 @@ _HINT = "--x 0 --neighbour 1 for one pair; --vectors 5, --datasets 0,1, --number
 _FORM = "write package.module:function, or path/to/file.py:function"
 
 
-@click.command("audit", short_help="Attack a function that claims to be private.")
+@click.command("audit", short_help="Audit of a function that claims to be private.")
 @click.argument("target", metavar="MODULE:FUNCTION")
-@click.option("--epsilon", type=Amount(exact), required=True, help="The ε that is claimed.")
-@click.option("--delta", type=Amount(probability), default="0", show_default=True, help="The δ that is claimed.")
-@click.option("--x", metavar="VALUE", help="An input, as a Python literal: 0, [1, 2], {'a': None}.")
-@click.option("--neighbour", metavar="VALUE", help="A neighbour of it.")
-@click.option("--vectors", type=int, metavar="LENGTH", help="Search vectors of query answers of that length.")
+@click.option("--epsilon", type=Amount(exact), required=True, help="Claimed ε.")
+@click.option("--delta", type=Amount(probability), default="0", show_default=True, help="Claimed δ.")
+@click.option("--x", metavar="VALUE", help="Input, as a Python literal: 0, [1, 2], {'a': None}.")
+@click.option("--neighbour", metavar="VALUE", help="Neighbour of --x, as a Python literal.")
+@click.option("--vectors", type=int, metavar="LENGTH", help="Length of vectors of query results to search.")
 @click.option(
     "--change",
     type=click.Choice(["each", "one", "sum"]),
     default="each",
     show_default=True,
-    help="What a neighbour moves by at most 1 in --vectors: each result, one, or all in sum.",
+    help="Norm in which neighbours in --vectors differ by at most 1: each result, one, or all in sum.",
 )
-@click.option("--datasets", metavar="A,B,…", help="Search all small lists of these values.")
-@click.option("--most", type=int, default=3, show_default=True, help="The longest list of --datasets.")
+@click.option("--datasets", metavar="A,B,…", help="Values of which all small lists are searched.")
+@click.option("--most", type=int, default=3, show_default=True, help="Length of the longest list of --datasets.")
 @click.option(
     "--relation",
     type=click.Choice(["add-remove", "replace"]),
     default="add-remove",
     show_default=True,
-    help="The neighbours of --datasets.",
+    help="Neighbouring relation of --datasets.",
 )
-@click.option("--numbers", metavar="LOW:HIGH", help="Search numbers that differ by at most 1.")
-@click.option("--pairs", metavar="MODULE:NAME", help="Search these pairs: an iterable, or a function that gives one.")
-@click.option("--samples", type=int, help="Most outputs to draw for each input, instead of a limit on time.")
-@click.option("--seconds", type=float, help="Most time to take, about: 20 unless --samples is given.")
+@click.option("--numbers", metavar="LOW:HIGH", help="Range of numbers to search; neighbours differ by at most 1.")
+@click.option("--pairs", metavar="MODULE:NAME", help="Pairs to search: an iterable, or a function that returns one.")
+@click.option("--samples", type=int, help="Largest number of outputs for each input, instead of a time limit.")
+@click.option("--seconds", type=float, help="Time limit in seconds, about; 20 unless --samples is given.")
 @click.option(
     "--error",
     type=float,
     default=1e-3,
     show_default=True,
-    help="The chance of accusing a function that keeps its claim.",
+    help="False-positive rate: probability of a violation verdict on a sound function.",
 )
 @click.option(
     "--floats",
     type=click.Choice(["keep", "ignore"]),
     default="keep",
     show_default=True,
-    help="Whether the bits of real numbers are tested, after their law.",
+    help="Test of the low-order bits of real outputs.",
 )
-@click.option("--html", "page", metavar="FILE", help="Also write the report as an HTML page.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--html", "page", metavar="FILE", help="File for the report as an HTML page.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output.")
 def command(
     target: str,
     epsilon: Fraction,

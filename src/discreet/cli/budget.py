@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from discreet.spending import Spending
 
 
-@click.command("budget", short_help="What is spent and what is left, of every population.")
+@click.command("budget", short_help="Spent and remaining budget of each population.")
 @click.argument("ledger", nargs=-1, required=True)
-@click.option("--population", help="Only this account.")
-@click.option("--history", is_flag=True, help="Also all that was charged and changed, oldest first.")
-@click.option("--plot", metavar="FILE", help="Also draw spending over time, to a .svg, .png or .pdf file.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON, with the history.")
+@click.option("--population", help="Name of the one account to show.")
+@click.option("--history", is_flag=True, help="All charges and changes, oldest first.")
+@click.option("--plot", metavar="FILE", help="File for a picture of spending over time (.svg, .png, .pdf).")
+@click.option("--json", "as_json", is_flag=True, help="JSON output, with the history.")
 @click.option(
     "--people-summary",
     type=BudgetAmount(),
-    help="Also a private summary of what people have used of their own budgets; each of them pays this for it.",
+    help="ε[,δ] for a private summary of per-person spending; it is charged to each person.",
 )
-@click.option("--analyst", help="Who asks for the summary, where the account has analysts.")
+@click.option("--analyst", help="Name of the analyst; needed where the account has analysts.")
 def command(
     ledger: tuple[str, ...],
     population: str | None,

@@ -1,4 +1,4 @@
-"""`discreet demo`: the whole story in a few seconds, scene by scene."""
+"""`discreet demo`: a tour in a few seconds, scene by scene."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 WIDTH = 92
 
 
-@click.command("demo", short_help="The whole story, on data that ships with the package.")
-@click.option("--ledger", metavar="FILE", help="Keep the charges there; asked again, answers come from it.")
-@click.option("--save", metavar="FOLDER", help="Only copy the sample tables to a folder.")
+@click.command("demo", short_help="Tour on sample data: results, an attack, a budget.")
+@click.option("--ledger", metavar="FILE", help="File for the demo's ledger; a second run returns the stored releases.")
+@click.option("--save", metavar="FOLDER", help="Folder for copies of the sample tables; nothing else is done.")
 def command(ledger: str | None, save: str | None) -> None:
-    """Tell the whole story on data that ships with the package: ask, error bars, attack, budget."""
+    """Run a tour on sample data: results with confidence intervals, an attack that fails, a budget that ends."""
     if save is not None:
         _save(Path(save))
         return

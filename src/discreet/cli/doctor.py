@@ -40,13 +40,13 @@ class Finding:
         return self.state != "FAILED"
 
 
-@click.command("doctor", short_help="Check that everything a result needs works here.")
-@click.option("--ledger", metavar="FILE", default="discreet.ledger", help="The ledger that is meant to be used.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.command("doctor", short_help="Check of the installation and the ledger.")
+@click.option("--ledger", metavar="FILE", default="discreet.ledger", help="File of the ledger to check.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output.")
 def command(ledger: str, as_json: bool) -> None:
     """Check Python, the packages' versions, randomness, the database and the ledger's folder; report what is missing.
 
-    Exit code 0 when questions can be asked, 4 when they cannot.
+    Exit code 0 when queries can run, 4 when they cannot.
     """
     findings = [
         *_core(),

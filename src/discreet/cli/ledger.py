@@ -29,8 +29,8 @@ Amounts: TypeAlias = tuple[Fraction, Fraction | None]
 
 def _signed(command: F) -> F:
     """Add who signs off and why, both required: an owner's change is never silent."""
-    command = click.option("--reason", required=True, help="Why, in public words.")(command)
-    return click.option("--by", required=True, help="Who signs it off.")(command)
+    command = click.option("--reason", required=True, help="Reason of the change; it is public.")(command)
+    return click.option("--by", required=True, help="Name of the person who approves the change.")(command)
 
 
 def _of_account(command: F) -> F:
@@ -38,15 +38,13 @@ def _of_account(command: F) -> F:
     return click.argument("ledger")(click.argument("population")(command))
 
 
-_key = click.option("--key", metavar="KEYFILE", help="Owner's private key, where the ledger is locked with one.")
-_per_query = click.option("--per-query", type=Amount(positive), help="The most ε of one query.")
-
-
-@click.group(
-    "ledger",
-    short_help="Look after a ledger: verify, publish its head, change an account.",
-    invoke_without_command=True,
+_key = click.option(
+    "--key", metavar="KEYFILE", help="File with the owner's private key, for a ledger locked with a key."
 )
+_per_query = click.option("--per-query", type=Amount(positive), help="Largest ε of one query.")
+
+
+@click.group("ledger", short_help="Ledger: verify, publish its head, change accounts.", invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Look after a ledger."""
@@ -54,12 +52,12 @@ def command(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-@command.command("verify", short_help="Check a ledger, or an export of one, from its first entry to its last.")
+@command.command("verify", short_help="Verify a ledger, or an export of one.")
 @click.argument("ledger")
-@click.option("--head", metavar="HASH", help="The head that was published before; an older copy lacks it.")
-@click.option("--signature", metavar="HEX", help="The owner's signature under that head.")
-@click.option("--public-key", metavar="HEX", help="The owner's key, from elsewhere than the ledger.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--head", metavar="HASH", help="Head published earlier; an older copy lacks it.")
+@click.option("--signature", metavar="HEX", help="Owner's signature of that head.")
+@click.option("--public-key", metavar="HEX", help="Owner's public key, from a source other than the ledger.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output.")
 def verify(ledger: str, head: str | None, signature: str | None, public_key: str | None, as_json: bool) -> None:
     """Check the hash chain of LEDGER from its first entry to its last, and print its head.
 
@@ -89,10 +87,10 @@ def verify(ledger: str, head: str | None, signature: str | None, public_key: str
         )
 
 
-@command.command("head", short_help="The hash that commits to the whole ledger, to be published.")
+@command.command("head", short_help="Print the hash that commits to the whole ledger.")
 @click.argument("ledger")
-@click.option("--sign", metavar="KEYFILE", help="Sign it with the Ed25519 key in this file.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--sign", metavar="KEYFILE", help="File with the Ed25519 key that signs the head.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output.")
 def head(ledger: str, sign: str | None, as_json: bool) -> None:
     """Print the head of LEDGER: publish it, or give it to somebody who has no hand on the file.
 
@@ -124,7 +122,7 @@ def key(keyfile: str) -> None:
     output.say(new_key(keyfile))
 
 
-@command.command("export", short_help="All public entries, as lines of JSON that anyone can verify.")
+@command.command("export", short_help="Export of all public entries, as JSON lines.")
 @click.argument("ledger")
 def export(ledger: str) -> None:
     """Print the public entries of LEDGER as lines of JSON; `discreet ledger verify` checks them.
@@ -143,9 +141,11 @@ def export(ledger: str) -> None:
 @_of_account
 @click.argument("budget", type=BudgetAmount())
 @_per_query
-@click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours.")
-@click.option("--filter", metavar="NAME", help="How charges add: basic, zcdp, gdp or renyi.")
-@click.option("--analysts", type=click.Choice(["together", "apart"]), help="Apart: a promise for each one, too.")
+@click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="Neighbouring relation.")
+@click.option("--filter", metavar="NAME", help="Composition rule: basic, zcdp, gdp or renyi.")
+@click.option(
+    "--analysts", type=click.Choice(["together", "apart"]), help="apart: also a promise for each analyst alone."
+)
 @_key
 def open_account(
     ledger: str,
@@ -182,7 +182,7 @@ def budget(ledger: str, population: str, budget: Amounts, per_query: Fraction | 
         output.say(f"The budget of {account.population} is now {spelled(account.budget)}.")
 
 
-@command.command("freeze", short_help="Take no charge until it is thawed.")
+@command.command("freeze", short_help="Freeze an account: no charges until it is thawed.")
 @_of_account
 @_signed
 def freeze(ledger: str, population: str, **signed: Any) -> None:
@@ -192,7 +192,7 @@ def freeze(ledger: str, population: str, **signed: Any) -> None:
         output.say(f"The account of {account.population} is frozen.")
 
 
-@command.command("thaw", short_help="End a freeze.")
+@command.command("thaw", short_help="Thaw a frozen account.")
 @_of_account
 @_key
 @_signed
@@ -203,7 +203,7 @@ def thaw(ledger: str, population: str, **signed: Any) -> None:
         output.say(f"The account of {account.population} takes charges again.")
 
 
-@command.command("close", short_help="Never take a charge again.")
+@command.command("close", short_help="Close an account: no more charges.")
 @_of_account
 @_signed
 def close(ledger: str, population: str, **signed: Any) -> None:
@@ -218,7 +218,7 @@ def close(ledger: str, population: str, **signed: Any) -> None:
 @click.argument("name")
 @click.argument("cap", type=BudgetAmount())
 @_per_query
-@click.option("--group", help="Whose cap counts too; for ever.")
+@click.option("--group", help="Group whose cap applies too; fixed.")
 @_key
 @_signed
 def analyst(
@@ -244,7 +244,7 @@ def group(ledger: str, population: str, name: str, cap: Amounts, per_query: Frac
         output.say(f"The group {name} may spend {spelled(_budget(cap, per_query))} of it.")
 
 
-@command.command("lock", short_help="Have no query open an account.")
+@command.command("lock", short_help="Lock a ledger: queries open no accounts.")
 @click.argument("ledger")
 @_key
 @_signed
@@ -263,7 +263,7 @@ def lock(ledger: str, **signed: Any) -> None:
         output.say(f"The ledger {called(ledger)} is locked: {opened}.")
 
 
-@command.command("unlock", short_help="End a lock.")
+@command.command("unlock", short_help="Unlock a ledger.")
 @click.argument("ledger")
 @_key
 @_signed
@@ -277,7 +277,7 @@ def unlock(ledger: str, **signed: Any) -> None:
         output.say(f"The ledger {called(ledger)} is unlocked.")
 
 
-@command.command("transfer", short_help="Move a whole ledger into another store.")
+@command.command("transfer", short_help="Move a ledger into another file or database.")
 @click.argument("ledger")
 @click.argument("to")
 @_signed

@@ -357,7 +357,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     VALUES,
     click.option("--population", help="Population whose budget pays; the table's name unless given."),
     click.option("--budget", type=BudgetAmount(), help="Privacy budget of a new account: 3, or 3,1e-6. Needed once."),
-    click.option("--budget-delta", type=Amount(probability), help="The δ of --budget, if not written there."),
+    click.option("--budget-delta", type=Amount(probability), help="δ of --budget, if not written there."),
     click.option("--per-query", type=Amount(positive), help="With --budget: largest ε of one query; 20 unless given."),
     click.option(
         "--per-person", type=BudgetAmount(), help="Budget of each person in a new account, beside --budget or instead."

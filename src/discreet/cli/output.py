@@ -79,7 +79,7 @@ def usage_error(problem: click.UsageError, *, as_json: bool) -> None:
 
 
 def unexpected(*, as_json: bool) -> None:
-    """Print that something broke that nobody foresaw, without a word of it: its text may quote data."""
+    """Print that something unforeseen broke, and nothing of its text, which may quote data."""
     failure(
         "UnexpectedError",
         "Something in discreet failed that should not; its details are withheld, since they may quote data.",

@@ -38,7 +38,7 @@ Examples, on a table of `discreet demo --save .`:
 )
 @click.option("--json", "as_json", is_flag=True, help="Plan and errors as JSON.")
 @click.option("--plot", metavar="FILE", help="File for a chart of risk and error against ε: .svg, .png or .pdf.")
-@click.option("--sql", "show_sql", is_flag=True, help="Also the SQL that the database would run.")
+@click.option("--sql", "show_sql", is_flag=True, help="SQL that the database would run.")
 @click.option("--explain", is_flag=True, help="Also the derivation of the cost.")
 def command(confidence: float, as_json: bool, plot: str | None, show_sql: bool, explain: bool, **asked: Any) -> None:
     """Show the cost of QUERY and the error of its result.

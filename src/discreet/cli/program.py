@@ -103,7 +103,7 @@ class Program(click.Group):
 
 _CLOSING = """\b
 Start here:
-  discreet demo             the whole story in a few seconds
+  discreet demo             a tour in a few seconds
   discreet demo --save .    five sample tables to play with
   discreet init adult.parquet   a draft of a policy for your own data
   discreet sql adult.parquet "SELECT COUNT(*) AS n FROM adult" \\

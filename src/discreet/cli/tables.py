@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("tables", short_help="Names and types of tables; free.")
 @click.argument("sources", metavar="[SOURCE|POLICY]…", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output.")
 def command(sources: Sequence[str], as_json: bool) -> None:
     """Show the tables of SOURCE, or those of a policy, and their columns.
 

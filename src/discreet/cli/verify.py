@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @click.command("verify", short_help="Check the certificate of a release, without the data.")
 @click.argument("release")
-@click.option("--ledger", metavar="FILE", help="The ledger, or its public export, that must have its entries.")
-@click.option("--head", metavar="HASH", help="A head that was published, which the ledger must contain.")
-@click.option("--registry", is_flag=True, help="Print the release as entries of a registry, once it is verified.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--ledger", metavar="FILE", help="Ledger, or its export, that must hold the release's entries.")
+@click.option("--head", metavar="HASH", help="Published head that the ledger must contain.")
+@click.option("--registry", is_flag=True, help="Output as entries of a registry of releases.")
+@click.option("--json", "as_json", is_flag=True, help="JSON output.")
 def command(release: str, ledger: str | None, head: str | None, registry: bool, as_json: bool) -> None:
     """Check the certificate in the file RELEASE, step by step, and name the first step that does not hold.
 

@@ -38,7 +38,7 @@ class Readable(Protocol):
 
 
 class PeopleOf:
-    """What a session knows of its account's people, where each has an own budget."""
+    """What a session knows of its account's people, where each has a budget of their own."""
 
     __slots__ = ("_account", "_backend", "_tables")
 

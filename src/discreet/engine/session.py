@@ -127,7 +127,7 @@ class Session:
         return self._account.remaining
 
     def history(self) -> list[Entry]:
-        """Return the account's entries, oldest first: public facts only, and the own ones of an analyst kept apart."""
+        """Return the account's entries, oldest first: public facts only; of an analyst kept apart, only their own."""
         return self._account.history()
 
     @property
@@ -256,7 +256,7 @@ class Session:
             assuming: public guesses at the answer, for errors that depend on it: output column → its size, "rows" →
                 over how many rows a mean is.
             bounds: "auto" or "values" to have caps and bounds chosen by a first stage, as in `sql`.
-            dialect: whose spelling `sql` has: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
+            dialect: SQL dialect of `sql`: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
         Raises:
             PlanError, InvalidParameter: the question cannot be answered as asked.
@@ -311,7 +311,7 @@ class Session:
                 have none, by a first stage: each of the two costs a tenth of ε. "values" for the bounds of values
                 alone, under the declared caps; it costs nothing where none are missing.
             fresh: whether to draw again even if the answer is stored.
-            dialect: whose spelling `sql` has: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
+            dialect: SQL dialect of `sql`: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
         Raises:
             PlanError, InvalidParameter: the question cannot be answered as asked; nothing was charged.
@@ -359,7 +359,7 @@ class Session:
             delta: the δ to be spent on all of them together.
             noise: "laplace" (the default) or "gaussian", which costs less where there are many columns.
             fresh: whether to draw again even if the answers are stored.
-            dialect: whose spelling the questions have: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
+            dialect: SQL dialect of the queries: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
         Raises:
             PlanError, InvalidParameter: one of them cannot be answered as asked; none is, and nothing was charged.

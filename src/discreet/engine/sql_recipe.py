@@ -47,7 +47,7 @@ class QueryParameters:
 
     Attributes:
         sql: the question.
-        dialect: whose spelling it has.
+        dialect: SQL dialect of the query.
         delta: the δ to be spent.
         noise: "laplace" or "gaussian".
         truncation: the share of ε for truncation reports.

@@ -177,7 +177,7 @@ class Account:
         return analysts.least(self._read(self._seen))
 
     def limits(self) -> list[Limit]:
-        """Every limit that a charge must pass, the narrowest first; an analyst apart sees the own one only."""
+        """Every limit that a charge must pass, the narrowest first; an analyst kept apart sees their own only."""
         return self._read(self._seen)
 
     def refusal(self, charge: Charge) -> DiscreetError | None:
@@ -396,7 +396,7 @@ class Account:
 
         Args:
             analyst: a name, for ever.
-            cap: what this analyst may spend of the population's budget, with an own `per_query`.
+            cap: what this analyst may spend of the population's budget, with a `per_query` of its own.
             group: whose cap counts too; fixed when the analyst is added.
             by: who signs it off.
             reason: why, in public words.

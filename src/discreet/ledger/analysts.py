@@ -146,7 +146,7 @@ def standings(now: Standing) -> list[Standings]:
 def least(limits: Sequence[Limit]) -> Budget:
     """Return what can still be charged under all these limits, as one budget: the least ε, the least δ."""
     left = [limit.remaining for limit in limits if limit.capacity is not None]
-    if not left:  # a population without a budget: what nobody's spending may show
+    if not left:  # a population without a budget: nothing that spending may show
         return limits[-1].filter.budget
     return Budget(min(b.epsilon for b in left), min(b.delta for b in left), per_query=min(b.per_query for b in left))
 

@@ -105,7 +105,7 @@ def _maybe(form: Form[T]) -> Form[T | None]:
 
 @dataclass(frozen=True, slots=True)
 class Opened(Act):
-    """An account was opened, with what stays fixed for life. Of its secret key only the SHA-256 is told.
+    """An account was opened, with what never changes. Of its secret key only the SHA-256 is told.
 
     `capacity` is the most that each of the filter's sums may reach, as it followed from the budget on that
     day: a later version that computes it more tightly does not change what an open account may spend.

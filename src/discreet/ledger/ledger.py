@@ -121,13 +121,13 @@ class Ledger:
     ) -> Account:
         """Return the account of a population, opened now if it has none: its owner's act, also in a locked ledger.
 
-        An account keeps for life what it was opened with; None means "as it is", and for a new account
+        An account never changes what it was opened with; None means "as it is", and for a new account
         add-remove, "basic" and analysts "together". Of any number of processes that open it at once, one does and
         the others find it.
 
         Args:
             population: whose account it is.
-            budget: the promise, for life unless its owner changes it; not needed where `per_person` is given.
+            budget: the promise; it never resets, and only its owner changes it; not needed where `per_person` is given.
             relation: which populations are neighbours.
             filter: the rule by which charges add up, of the population and of each person.
             curve: for filter='renyi-curve', the loss of the work that all charges together may not exceed.
@@ -322,7 +322,7 @@ class Ledger:
         if curve is not None and not _is_curve_of(found.opened, curve):
             raise InvalidParameter(
                 f"the account {name!r} was opened with another curve than this asks for.",
-                hint="leave curve= out to use the account as it is; what it was opened with holds for life",
+                hint="leave curve= out to use the account as it is; what it was opened with never changes",
             )
         return found
 

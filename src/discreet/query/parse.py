@@ -1,6 +1,6 @@
 """From text to a checked SELECT: one statement, known clauses only; every other construct is refused by name.
 
-Nothing is ignored: a part of the syntax tree that no rule below knows is an error, so a new parser feature cannot be
+No part is silently dropped: one that no rule below knows is an error, so a new parser feature cannot be
 dropped silently. A question whose parts would be read again and again is refused before they are.
 """
 
@@ -69,7 +69,7 @@ def parse_select(sql: str) -> Select:
     """Return the one SELECT of a question.
 
     Raises:
-        UnsupportedQuery: not one SELECT, or one with a construct that is not answered.
+        UnsupportedQuery: not one SELECT, or one with a construct that is not supported.
     """
     tree = _statement(sql)
     for name, part in tree.args.items():
@@ -95,7 +95,7 @@ def inner_parts(tree: exp.Select) -> Inner:
     """Return the clauses of a subquery.
 
     Raises:
-        UnsupportedQuery: a clause that is not answered inside.
+        UnsupportedQuery: a clause that is not supported inside.
     """
     for name, part in tree.args.items():
         if part and name in ("order", "limit", "offset"):
@@ -166,14 +166,14 @@ _KNOWN_INSIDE = {
     *("where", "group", "having", "qualify", "distinct"),
 }
 _REFUSED = {
-    "distinct": ("SELECT DISTINCT is not answered here.", "group by the columns and add COUNT(*)"),
+    "distinct": ("SELECT DISTINCT is not supported here.", "group by the columns and add COUNT(*)"),
     "qualify": ("QUALIFY is not supported here.", "filter the result with HAVING, or people's rows in a subquery"),
     "windows": (
         "A WINDOW clause is not supported here.",
         "in a subquery, write the window where it is used: OVER (PARTITION BY the unit …)",
     ),
     "sample": ("Sampling is not supported here.", "ask about the whole table; privacy does not need the sample"),
-    "into": ("SELECT INTO is not answered here: a question only reads.", "keep the Release that sql() returns"),
+    "into": ("SELECT INTO is not supported here: a query only reads.", "keep the Release that sql() returns"),
     "locks": ("FOR UPDATE is not supported here: a query only reads.", "leave it out"),
     "pivots": ("PIVOT is not supported here.", "group by the column instead"),
 }

@@ -28,7 +28,7 @@ class DensitySketch(Sketch):
     Guarantee:
         ε-DP, or (ε, δ)-DP where a `delta` was given, when each row is one unit, for neighbours by `relation`: with
         "add-remove" the number of rows is private as well. Hash functions are drawn without the data. Numbers outside
-        of their range are moved to its nearest end and NaN to its middle, so that no row is refused. The type of the
+        of their range are clamped and NaN to its middle, so that no row is refused. The type of the
         array and its number of columns are public.
 
     References:

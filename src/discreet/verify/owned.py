@@ -47,7 +47,7 @@ class PublicTable:
         columns: name → the type as which it is read; None for a column that cannot be asked about.
         unit: the column that says whose a row is.
         key: the foreign key that leads to the unit: this table's column, the other table, and the other's column.
-        public: whether it holds nobody's data.
+        public: whether it holds no personal data.
         view: the text by which it shows its source (`view`); None where it is connected to none.
     """
 

@@ -31,7 +31,7 @@ PATHS: Mapping[str, str] = MappingProxyType(
 """How the units of tables without a column of the unit's name are found."""
 
 PUBLIC = ("zones",)
-"""The tables whose rows are nobody's."""
+"""The tables without personal data."""
 
 _ME = 1_000_003  # nobody else has this id
 _KEYS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
@@ -178,7 +178,7 @@ class RandomDatabases:
                 became = _with(first, _newcomer(other, self.rows, rng), rng)
                 if _same(without(became, _ME), first):
                     first, words = became, f"one unit was {other}, and becomes {kind}"
-                # else its new rows would have owned what nobody owned; nobody's unit becomes one then
+                # else its new rows would have owned what nobody owned; the row without a unit gets one then
             yield Neighbours(first, second, words)
 
 

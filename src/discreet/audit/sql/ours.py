@@ -103,7 +103,7 @@ class Ours:
         noise: "laplace" or "gaussian".
         truncation: the share of ε that goes to reports on truncation.
         types: the SQL types of the columns: of every table, or for each table by its name.
-        public: the tables whose rows are nobody's; how the units of the others are found, `unit.tables` says.
+        public: the tables without personal data; how the units of the others are found, `unit.tables` says.
         releases: whether `bulk` draws releases.
         secret: the account's key, by which the groups of a unit that has too many are chosen: for `bulk`, whose two
             neighbours belong to one account. `ask` opens an account with a key of its own each time.

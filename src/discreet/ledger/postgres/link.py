@@ -191,7 +191,7 @@ class Link:
         self._inside = True
 
     def cut(self) -> None:
-        """Let a forked child hold none of its parent's connection, without a word to the server.
+        """Let a forked child hold none of its parent's connection, and tell the server nothing.
 
         Otherwise the server would not see the end of a parent that dies while its child lives on.
         """

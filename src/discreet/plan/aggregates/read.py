@@ -30,7 +30,7 @@ class AggregateForm:
     """A form of an aggregate: the parts that its node may have, and what it is then.
 
     Attributes:
-        rule: the name and the arguments; raises UnsupportedQuery on a form that is not answered.
+        rule: the name and the arguments; raises UnsupportedQuery on a form that is not supported.
         places: the parts of the node that the rule reads, or that say nothing; any other is refused.
     """
 
@@ -42,7 +42,7 @@ def read_aggregate(node: exp.Expr, scope: Scope) -> Applied:
     """Return the aggregate that a node of the answer applies: its name among `AGGREGATES`, and its arguments.
 
     Raises:
-        UnsupportedQuery: an aggregate, or a form of one, that is not answered.
+        UnsupportedQuery: an aggregate, or a form of one, that is not supported.
     """
     where = None
     if isinstance(node, exp.Filter):

@@ -116,7 +116,7 @@ def network(
         units: the two units, with their caps on rows.
         columns: the columns of their ids; a measure's own unit is the first.
         names: what the populations are called, for messages.
-        text: the question, from which a refusal takes the name of what is not answered.
+        text: the query, from which a refusal takes the name of what is not supported.
 
     Raises:
         UnsupportedQuery, InvalidParameter: what no flow answers.

@@ -200,7 +200,7 @@ def make_flow_plan(
         edges_sql(question, second.column, flows.flows),
         (),
         tuple(max(pair, key=lambda s: s.l1) for pair in zip(*moved, strict=True)),  # each is charged by its own
-        # its events and its guarantee are nobody's: each population has its own
+        # its events and its guarantee are of no one population: each population has its own
         Allocation(noises, None, (), Composed(), Approximate(max(epsilons), max(deltas))),
     )
     check_flows(flows.claim(query))

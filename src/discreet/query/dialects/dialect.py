@@ -83,7 +83,7 @@ def prepare(sql: str, dialect: object, tables: Sequence[TableSchema]) -> Prepare
     """Take off what stands in a question beside it, applies it, and puts the rest into DuckDB's spelling.
 
     Raises:
-        UnsupportedQuery, InvalidParameter: a form that is not answered, or one that would weaken the owner's policy.
+        UnsupportedQuery, InvalidParameter: a form that is not supported, or one that would weaken the owner's policy.
     """
     tokens = _tokens(sql, dialect)
     if tokens is None:

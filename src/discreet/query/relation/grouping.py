@@ -22,7 +22,7 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
     """Return the rows grouped by the unit and keys, with the aggregates that the asked expressions need.
 
     Raises:
-        UnsupportedQuery: keys that do not hold the unit, or an aggregate that is not answered inside.
+        UnsupportedQuery: keys that do not hold the unit, or an aggregate that is not supported inside.
     """
     names = context.names(rows)
     below = of_rows(rows.node, names)
@@ -75,7 +75,7 @@ def folds_of(asked: Sequence[exp.Expr], below: Stage, context: Context) -> dict[
     """Return the aggregates that the expressions need, a column for each, and what is known of it.
 
     Raises:
-        UnsupportedQuery: an aggregate that is not answered inside.
+        UnsupportedQuery: an aggregate that is not supported inside.
     """
     found: dict[Fold, tuple[Column, Fact | None]] = {}
     for aggregate in _folds(asked):

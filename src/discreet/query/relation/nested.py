@@ -167,7 +167,7 @@ def _not_in(rows: Rows, other: Rows, value: Expr, found: Expr, same: Expr, conte
     """NOT IN is true where the list is empty, or nothing there is NULL and the value is neither NULL nor among them."""
     unknown = call("is null", [found])
     if other.owned:
-        # each unit's own list; a NULL value, which would be in nobody's, is in no list that is not empty
+        # each unit's own list; a NULL value, which would be in no unit's, is in no list that is not empty
         rows = Rows(filtered(rows.node, call("not", [call("is null", [value])])), rows.entries, rows.merged)
         return join(JoinKind.ANTI, rows, other, [call("or", [same, unknown])], context, proofs=[same])
     rows = join(JoinKind.ANTI, rows, other, [same], context)
@@ -291,7 +291,7 @@ def _in(rows: Rows, around: Rows, node: exp.In, context: Context) -> _Lifted:
     inner = InnerRows(found, conditions)
     own = _check(around, inner, [same])
     hit, count, known = _count(context), _count(context), _count(context, member)
-    # a list of people's rows that only the value itself ties to the row is each unit's own: NULL is on nobody's
+    # a list of people's rows that only the value itself ties to the row is each unit's own: NULL is on no unit's
     tied = InnerRows(found, [*conditions, same])
     rows = _beside(rows, around, tied, [hit], context)
     rows = _beside(rows, around, inner, [count, known], context)

@@ -52,7 +52,7 @@ def with_named(query: exp.Expr, context: Context) -> Context:
         return context
     if clause.args.get("recursive"):
         raise UnsupportedQuery(
-            "WITH RECURSIVE is not answered here: how often it goes round would depend on the data.",
+            "WITH RECURSIVE is not supported here: how often it goes round would depend on the data.",
             hint="write the steps out as joins",
         )
     named = context.named

@@ -24,7 +24,7 @@ def with_windows(stage: Stage, asked: Sequence[exp.Expr], where: Expr | None, co
     """Return the rows that meet a condition, with the window functions of the asked expressions beside them.
 
     Raises:
-        UnsupportedQuery: a window that looks beyond one unit, or that is not answered.
+        UnsupportedQuery: a window that looks beyond one unit, or that is not supported.
     """
     windows = [p for e in asked for w in e.find_all(exp.Window) for p in _halves(w)]
     found: dict[exp.Expr, _Window] = {w: _read(w, stage) for w in windows}
@@ -243,7 +243,7 @@ def read_frame(spec: exp.Expr | None, name: str, *, ordered: bool) -> Frame | No
     """Return the frame of a window function; None where it is SQL's default.
 
     Raises:
-        UnsupportedQuery: a frame that is not answered, or that the function does not look at.
+        UnsupportedQuery: a frame that is not supported, or that the function does not look at.
     """
     frame = None if spec is None else _read_frame(spec)
     if frame is None and name == "last_value":

@@ -136,7 +136,7 @@ def decode(value: Any) -> PlanClaim | FlowClaim:
         return _FLOWS(value)
     try:
         return _CLAIM(value)
-    except InternalError as error:  # a table of the source that is nobody's, or several kinds at once
+    except InternalError as error:  # a table of the source that is public, or several kinds at once
         raise InvalidParameter(error.message) from None
 
 

@@ -1,0 +1,68 @@
+"""Words that readers met and did not understand stay out of texts for users: docstrings, messages, help and pages."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.house.tree import ROOT, name_of, pages, sources, tree_of
+
+PHRASES = {
+    r"\ban own\b|\bown ones\b": "of their own",
+    r"\bfor life\b": "never resets",
+    r"\bnobody's\b": "belongs to no person; without personal data",
+    r"\bmade out\b": "identified",
+    r"\bwithout a word\b": "silently",
+    r"\b(what )?makes neighbours\b": "neighbouring relation",
+    r"\bhow charges add\b(?! up)": "composition rule",
+    r"\bwhose is used up\b": "people whose budget is used up",
+    r"\bwhose row it is\b": "column with the person's id",
+    r"\bwhose spelling\b": "SQL dialect",
+    r"\bmay not be asked for\b": "must not be read from the data",
+    r"\btakes a δ\b": "needs δ > 0",
+    r"\bkeeper of the claim\b|\baccused with chance\b": "false-positive rate",
+    r"\bNothing is ignored\b": "unsupported SQL is rejected, never silently dropped",
+    r"\b(is|are) not answered\b": "is not supported",
+    r"\bmoved to (the|its) nearest end\b": "clamped",
+    r"^(And δ|Of the (intervals|errors))\b": "a noun phrase",
+}
+"""Phrases, and what is written in their place (the glossary is docs/glossary.md)."""
+
+MESSAGE = {r"\bquestions?\b": "query"}
+"""What else messages do not say: sentences that are no docstring."""
+
+_QUOTED = re.compile(r'"[^"\n]*\bquestions?\b[^"\n]*"')  # where one may be: to parse every file takes seconds
+
+READ = [page for page in pages() if not name_of(page).startswith("changelog.d/")]
+
+
+def _found(text: str, phrases: dict[str, str]) -> list[str]:
+    return [f"{m[0]!r}: write {said!r}" for p, said in phrases.items() for m in re.finditer(p, text, flags=re.M)]
+
+
+def test_no_page_has_a_phrase_of_the_list() -> None:
+    assert {name_of(p): f for p in READ if (f := _found(p.read_text(encoding="utf-8"), PHRASES))} == {}
+
+
+def test_no_source_file_has_a_phrase_of_the_list() -> None:
+    assert {name_of(p): f for p in sources() if (f := _found(p.read_text(encoding="utf-8"), PHRASES))} == {}
+
+
+def _messages(tree: ast.Module) -> str:
+    """Return the sentences of a file that are no docstring: what a user may be shown."""
+    docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return "\n".join(n.value for n in texts if id(n) not in docs and " " in n.value.strip())
+
+
+def test_messages_say_query() -> None:
+    suspects = [p for p in sources() if _QUOTED.search(p.read_text(encoding="utf-8"))]
+    assert {name_of(p): f for p in suspects if (f := _found(_messages(tree_of(p)), MESSAGE))} == {}
+
+
+@pytest.mark.parametrize("text", ["a budget for life", "And δ.", "which must not be read from the data"])
+def test_the_list_finds_what_was_mended(text: str) -> None:
+    assert _found(text, PHRASES)
+    assert name_of(ROOT / "README.md") in {name_of(page) for page in READ}
