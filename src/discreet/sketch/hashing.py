@@ -68,7 +68,7 @@ class Box:
     def whole(self, rows: object) -> Floats:
         """Each row as whole numbers from −2^(bits−1) to 2^(bits−1): from the lower to the upper end of each range.
 
-        Numbers outside of a range, infinite ones too, are moved to its nearest end; NaN to its middle. Each coordinate
+        Numbers outside of a range, infinite ones too, are clamped; NaN to its middle. Each coordinate
         is a function of that one number: elementwise IEEE operations, each rounded correctly.
 
         Raises:

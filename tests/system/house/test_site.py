@@ -17,7 +17,7 @@ def test_the_site_builds_without_a_warning_and_has_its_references_and_search(tmp
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr

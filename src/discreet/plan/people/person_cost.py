@@ -150,7 +150,7 @@ def scope_of(query: Query) -> BoundedQuery:
         text for _, text in query.trees
     ] != trees:
         raise InvalidParameter(
-            "The statements of this query are not those of its question, so that it is not known whom it asks about, "
+            "The statements of this query are not those that were planned, so that it is not known whom it asks about, "
             "and each person has a budget of their own. Nothing was charged.",
             hint="ask it with session.sql or session.batch",
         )
