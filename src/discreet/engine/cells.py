@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from discreet.engine.meter import Meter, PlannedUse, PrivateReads, follow
-from discreet.engine.recipe import Draw, Running, drawn
+from discreet.engine.meter import Meter, PlannedUse, PrivateReads, drawn, follow
+from discreet.engine.recipe import Draw, Running
 from discreet.errors import BackendFailed, InternalError
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.quantile_tree.chosen import named

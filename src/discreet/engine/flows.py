@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.backends.connection import redacting_errors
-from discreet.engine.meter import PlannedUse, PrivateReads
-from discreet.engine.recipe import Draw, Running, drawn
+from discreet.engine.meter import PlannedUse, PrivateReads, drawn
+from discreet.engine.recipe import Draw, Running
 from discreet.plan.flows.flow import Whole, largest_flows
 from discreet.post.noisy_table import NoisyTable
 

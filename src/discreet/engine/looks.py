@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.catalog.schema import Range
 from discreet.engine.cells import measured
-from discreet.engine.meter import PlannedUse, PrivateReads
-from discreet.engine.recipe import Draw, Running, drawn
+from discreet.engine.meter import PlannedUse, PrivateReads, drawn
+from discreet.engine.recipe import Draw, Running
 from discreet.errors import InternalError
 from discreet.plan.auto_bounds.queries import CENSUS, CapsLook, Choice, ValuesLook
 from discreet.plan.auto_bounds.ranges import PLACES, holds

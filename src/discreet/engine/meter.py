@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar
 
@@ -227,6 +227,15 @@ class Meter:
 
     def __reduce__(self) -> Never:
         raise TypeError("a meter holds private data and is not pickled")
+
+
+def drawn(draws: Iterable[Draw]) -> Running[list[Any]]:
+    """Several draws, one after the other."""
+    found = []
+    for draw in draws:
+        noisy = yield draw
+        found.append(noisy)
+    return found
 
 
 def follow(running: Running[S], meter: Meter) -> S:

@@ -7,7 +7,7 @@ draws and the same result, whatever the data hold (docs/proofs/pipeline.md).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -49,15 +49,6 @@ class Wait:
 
 Running: TypeAlias = Generator[Draw | Wait, Any, S]
 """A run: it yields draws, is sent their noisy values, and returns the state that the ledger keeps."""
-
-
-def drawn(draws: Iterable[Draw]) -> Running[list[Any]]:
-    """Several draws, one after the other."""
-    found = []
-    for draw in draws:
-        noisy = yield draw
-        found.append(noisy)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -434,9 +434,11 @@ def _refuse_names_of_ends(columns: Sequence[tuple[str, Node]], ends: Mapping[int
     """Refuses an output `n_low` beside a noisy `n` that is not the lower end of its interval, as frames call that."""
     place = {name.lower(): i for i, (name, _) in enumerate(columns)}
     for i, (name, node) in enumerate(columns):
-        for word in ("low", "high") if i not in ends and node.has_interval else ():
+        for word in ("low", "high") if i not in ends else ():
             other = place.get(f"{name}_{word}".lower())
-            if other is not None and (ends.get(other), columns[other][1]) != (word == "high", node):
+            if other is None or not node.has_interval:
+                continue
+            if (ends.get(other), columns[other][1]) != (word == "high", node):
                 raise UnsupportedQuery(
                     f"The output {columns[other][0]!r} has the name of an end of the interval of {name!r}.",
                     hint=f"call it otherwise with AS; frames have {name}_low and {name}_high beside {name}",
