@@ -31,8 +31,7 @@ from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.query import Query
 from discreet.plan.reports import report_moves
 from discreet.post.noisy_table import NoisyTable
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.query.dialects.dialect import prepare
 
 Rows: TypeAlias = list[tuple[Any, ...]]

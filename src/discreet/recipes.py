@@ -22,4 +22,4 @@ from discreet.plan.parts import plan_recipe as plan_recipe
 from discreet.plan.person_rows import PersonRows as PersonRows
 from discreet.plan.person_rows import person_rows as person_rows
 from discreet.plan.plan import Plan as Plan
-from discreet.privacy.sensitivity import Sensitivity as Sensitivity
+from discreet.privacy.unit import Sensitivity as Sensitivity

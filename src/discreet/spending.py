@@ -19,7 +19,7 @@ from discreet.mechanisms.calibrated import AskedGuarantee
 from discreet.mechanisms.summed import SummedNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.guarantee import Approximate, Budget, words
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 from discreet.table import render
 
 if TYPE_CHECKING:

@@ -142,7 +142,7 @@ def test_the_second_derivation_of_a_cost_shares_no_code_with_the_first() -> None
         "discreet.privacy.event.Composed",
         "discreet.privacy.event.Event",
         "discreet.privacy.event.GaussianEvent",
-        "discreet.privacy.sensitivity.Sensitivity",
+        "discreet.privacy.unit.Sensitivity",
         "discreet.privacy.unit.Relation",
     }
 

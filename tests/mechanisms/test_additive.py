@@ -25,7 +25,7 @@ from discreet.privacy.event import (
     GaussianEvent,
     ZCDPEvent,
 )
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 from discreet.testing import ReplayEntropy
 
 mp.mp.dps = 50

@@ -17,7 +17,7 @@ from discreet.mechanisms import Geometric, Laplace, Staircase
 from discreet.mechanisms.staircase import StaircaseNoise, best_inner
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 from discreet.testing import ReplayEntropy
 from tests.noise.chi_square import accepts, refuses
 

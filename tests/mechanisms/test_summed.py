@@ -12,7 +12,7 @@ from scipy.stats import norm
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.summed import SummedNoise
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 from discreet.testing import ReplayEntropy
 
 

@@ -14,7 +14,7 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNo
 from discreet.mechanisms.summed import SummedNoise
 from discreet.mechanisms.weighed import WeighedNoise
 from discreet.plan.nodes.noise import quantile
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 from discreet.testing import ReplayEntropy
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from discreet.errors import NotPrivate
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 
 SPANS = [(0, 1), (0, 3), (-2, 0), (-1, 2), (-2, 2), (-3, 1)]
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE

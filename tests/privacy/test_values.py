@@ -15,8 +15,7 @@ import pytest
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import GDP, PER_QUERY, ZCDP, Approximate, Budget, decimal
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
 
 NOT_NUMBERS: list[Any] = [math.nan, math.inf, True, np.True_, None, "x", "1e999999999", Decimal("NaN"), [1]]
 

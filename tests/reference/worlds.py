@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement, product
 from typing import TypeAlias
 
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from tests.reference.expression import Row
 from tests.reference.question import Cells, Key, Order, Question, bounded_cells
 from tests.reference.values import Value

@@ -33,7 +33,7 @@ from discreet.privacy.event import (
     ZCDPEvent,
 )
 from discreet.privacy.exact import Real, first_whole
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 
 Integers: TypeAlias = NDArray[Any]
 """An array of int64, or of Python integers where 64 bits may not hold them."""

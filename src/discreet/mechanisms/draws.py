@@ -22,8 +22,7 @@ from discreet.mechanisms.sparse_vector import SparseVector
 from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.noise.entropy import Entropy
 from discreet.privacy.event import Composed
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 
 Exact: TypeAlias = NDArray[Any]
 """A vector of integers before the noise: int64, or Python integers where 64 bits may not hold them. Private."""

@@ -26,8 +26,7 @@ from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, count, exact, set_fields
 from discreet.privacy.guarantee import called, decimal
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 
 NAMED, NEAR, COUNTED = Fraction(3, 10), Fraction(1, 10), Fraction(6, 10)
 """How ε is divided: between the choice of the cell, and the two histograms of which its interval is made."""

@@ -22,7 +22,7 @@ from discreet.noise.table import LazyUniform
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, exact, set_fields
 from discreet.privacy.guarantee import called, decimal
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 
 _FINEST = Fraction(1, 1 << 20)  # floats need no grid finer than this part of Δ, beside 2^-20 of it
 

@@ -14,7 +14,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, Integers, as_objects
 from discreet.noise.entropy import Entropy
 from discreet.privacy.event import Composed
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 
 _FINE = 32  # cells of one standard deviation of a single draw; its variance is overstated by less than 1e-4 by them
 _REACH = 12  # standard deviations of the sum that are kept on either side

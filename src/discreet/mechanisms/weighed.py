@@ -16,7 +16,7 @@ from discreet.mechanisms.additive import Additive, Integers, as_objects
 from discreet.mechanisms.summed import SummedNoise
 from discreet.noise.entropy import Entropy
 from discreet.privacy.event import Composed
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 
 Parts: TypeAlias = tuple[tuple[Fraction, Additive], ...]
 """Independent noises, each with the size of its weight, above 0."""

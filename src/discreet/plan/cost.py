@@ -22,8 +22,7 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 
 
 class Kind(Enum):

@@ -15,8 +15,7 @@ from discreet.plan.nodes.node import Node
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.question import Question
 from discreet.plan.reports import Report
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.claim import PartClaim, PartKind
 
 

@@ -15,8 +15,7 @@ from discreet.plan.quantile_tree.chosen import rank_off
 from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 from discreet.plan.reports import count_margin, report_moves
 from discreet.privacy.guarantee import decimal, words
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided

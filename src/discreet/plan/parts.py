@@ -22,8 +22,7 @@ from discreet.plan.query import source_of
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent
 from discreet.privacy.exact import Real, count, positive, probability
 from discreet.privacy.guarantee import Approximate, words
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.certificate.seal import of_claim
 from discreet.verify.claim import PartClaim, PartKind
 

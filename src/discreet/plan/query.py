@@ -28,7 +28,7 @@ from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.question import Question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
 from discreet.privacy.exact import Real, exact
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 from discreet.verify.claim import Cost, Level, Look, Measurement, NoisyColumn, PlanClaim, Tree
 from discreet.verify.derive import PrivateRows
 from discreet.verify.owned import PublicTable

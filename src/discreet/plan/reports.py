@@ -22,8 +22,7 @@ from discreet.mechanisms.summed import summed_noises
 from discreet.plan.bound import BoundedQuery, columns_sql, totals_sql
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.query.bind import call
 from discreet.query.expr import Call, Expr, Literal, finite
 

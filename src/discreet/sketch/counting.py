@@ -22,8 +22,7 @@ from discreet.noise.entropy import Entropy
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, count, exact, positive
 from discreet.privacy.guarantee import decimal
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.sketch.hashing import Box, Family, Floats, Hashes, Kernel, Ranges
 
 _LARGEST = 1 << 28  # counts of one sketch: 2 GiB

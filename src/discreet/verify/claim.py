@@ -16,8 +16,7 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.samples import Sampling
 from discreet.mechanisms.threshold import Threshold
 from discreet.privacy.event import Composed
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.derive import PrivateRows
 
 

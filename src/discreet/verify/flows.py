@@ -15,8 +15,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from discreet.mechanisms.additive import Additive
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.claim import Cost
 from discreet.verify.derive import PrivateRows, parsed, unit_rows, whole_kind, whose
 from discreet.verify.kinds import span_of

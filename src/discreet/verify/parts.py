@@ -20,8 +20,7 @@ from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSa
 from discreet.mechanisms.sparse_vector import SparseVector
 from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.privacy.event import Composed
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.claim import PartClaim, PartKind, PlanClaim
 from discreet.verify.person_rows import derive_rows
 from discreet.verify.shapes import reject

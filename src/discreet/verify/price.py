@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 from discreet.verify.claim import Cost, PlanClaim
 from discreet.verify.quantile_tree import DerivedTree
 from discreet.verify.shapes import reject

@@ -17,8 +17,7 @@ from discreet.errors import InternalError, UnsupportedQuery
 from discreet.plan.measures.measure import DistinctCount
 from discreet.plan.planner import make_query
 from discreet.plan.query import Query
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
 from tests.exhaustive.plan.test_sensitivity import as_tuple, norms, within
 from tests.plan.cases import SECRET, Engine, plan_of
 from tests.plan.claims import check

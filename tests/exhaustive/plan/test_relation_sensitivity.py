@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.plan.query import Query
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from tests.exhaustive.plan.test_relation_against_reference import DIRTY, asked
 from tests.exhaustive.plan.test_sensitivity import colliding, norms, of_units, within
 from tests.plan.relation_cases import RelationEngine, relation_plan

@@ -22,8 +22,7 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.planner import make_query
 from discreet.plan.query import Query
 from discreet.post.noisy_table import NoisyTable
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
 from tests.plan.cases import Engine, plan_of
 from tests.reference.expression import Row
 from tests.reference.question import Cells

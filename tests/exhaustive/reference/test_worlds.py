@@ -8,8 +8,7 @@ from math import comb
 
 import pytest
 
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from tests.reference.expression import Arithmetic, Column, Compare, Literal, Row
 from tests.reference.measures import Count, CountOf, CountUnits, Mean, Measure, Sum
 from tests.reference.question import Key, Question, combinations

@@ -21,8 +21,7 @@ from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, count, exact, set_fields
 from discreet.privacy.guarantee import called, decimal
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 
 Key: TypeAlias = "int | float | str | bytes | None"
 """What a row is counted under. Equal numbers are one key: True, 1 and 1.0 are 1."""

@@ -19,8 +19,7 @@ from discreet.plan.clamping import name_of
 from discreet.plan.measures.measure import CentredTotal, Total
 from discreet.plan.query import Query, source_of
 from discreet.privacy.event import Composed
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.query.expr import Expr, walk
 from discreet.verify.census import check_price
 from discreet.verify.check import check_look

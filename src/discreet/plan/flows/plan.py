@@ -31,8 +31,7 @@ from discreet.plan.query import Query
 from discreet.plan.question import Question, read_question
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
 from discreet.query.expr import Column, Expr, finite
 from discreet.query.parse import parse_select
 from discreet.verify.claim import Cost

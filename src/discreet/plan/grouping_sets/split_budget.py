@@ -32,8 +32,7 @@ from discreet.plan.grouping_sets.moves import ColumnReach, joint_l1, level_moves
 from discreet.plan.grouping_sets.weights import Kept, LevelCosts, Levels, shares
 from discreet.plan.reports import report_moves
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 
 if TYPE_CHECKING:
     from discreet.plan.question import Question

@@ -20,7 +20,7 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
 from discreet.mechanisms.flanks import rank_error
 from discreet.plan.nodes.node import Node
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 
 if TYPE_CHECKING:
     from discreet.plan.quantile_tree.shape import TreeRead, TreeShape

@@ -34,7 +34,7 @@ from discreet.plan.rules.rule import Rule, has_no_more_noise
 from discreet.plan.rules.totals import measured_totals
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 
 
 def measured_apart(asked: Mapping[str, Query], terms: PlanTerms) -> Plan:

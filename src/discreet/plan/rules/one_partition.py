@@ -27,7 +27,7 @@ from discreet.plan.query import Query, decided, tree_moves
 from discreet.plan.rules.common import together
 from discreet.plan.rules.composed import composed
 from discreet.plan.rules.rule import Need, Rule
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 from discreet.query.bind import call
 from discreet.query.expr import Expr, Literal
 from discreet.query.keys import Keys

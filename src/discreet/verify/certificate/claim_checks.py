@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from discreet.privacy.event import Composed
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.certificate.events import of_charge, of_measurements
 from discreet.verify.certificate.forms import must
 from discreet.verify.certificate.stored import check_stored

@@ -7,7 +7,7 @@ from fractions import Fraction
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Sensitivity
 from discreet.verify.claim import Measurement, NoisyColumn, PlanClaim
 from discreet.verify.levels import Tier, gaussian_cost, laplace_cost, tier_of
 from discreet.verify.shapes import reject

@@ -29,8 +29,7 @@ from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.mechanisms.threshold import Threshold
 from discreet.privacy import codec
 from discreet.privacy.event import Composed
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.certificate.forms import (
     Form,
     fields,
