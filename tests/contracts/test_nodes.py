@@ -17,11 +17,10 @@ from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.plan.nodes.covariance import Covariance
 from discreet.plan.nodes.histogram import Histogram
-from discreet.plan.nodes.key import Key
 from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.mode import Mode
-from discreet.plan.nodes.node import Answer, Applied, Constant, Measured, Node, RowInterval, measured_in
+from discreet.plan.nodes.node import Answer, Applied, Constant, Key, Measured, Node, RowInterval, measured_in
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.nodes.slope import Slope

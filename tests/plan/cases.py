@@ -133,7 +133,7 @@ def in_reference_order(cells: Cells, case: Case, plan: Query) -> Cells:
 
 def key_places(case: Case, plan: Query) -> list[int]:
     """For each key of the case, its place among the plan's."""
-    from discreet.plan.nodes.key import Key as KeyOf
+    from discreet.plan.nodes.node import Key as KeyOf
 
     shown = [e for _, e in plan.question.outer.columns[: len(case.question.keys)]]
     return [e.index for e in shown if isinstance(e, KeyOf)]

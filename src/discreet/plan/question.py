@@ -21,8 +21,7 @@ from discreet.plan.aggregates.read import read_aggregate
 from discreet.plan.cost import Allocation, PlanTerms
 from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Facts, Missing, Ranges
-from discreet.plan.nodes.key import Key
-from discreet.plan.nodes.node import Measured, Node, answer_node
+from discreet.plan.nodes.node import Key, Measured, Node, answer_node
 from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 from discreet.query.bind import TableScope, as_condition, bind, bind_row, call
 from discreet.query.expr import Expr, Literal, columns_of

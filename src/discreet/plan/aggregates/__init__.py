@@ -1,4 +1,4 @@
-"""The aggregates that can be asked for, one file each: the measures they need, and how the noisy ones combine."""
+"""The aggregates that can be asked for: the measures that they need, and how the noisy ones combine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from functools import partial
 from types import MappingProxyType
 
 from discreet.plan.aggregates.aggregate import Aggregate
-from discreet.plan.aggregates.count import count, count_if, count_units
+from discreet.plan.aggregates.columns import count, count_distinct, count_if, count_units, every, mean, some, total
 from discreet.plan.aggregates.dated import dated
-from discreet.plan.aggregates.distinct import count_distinct
-from discreet.plan.aggregates.mean import mean
-from discreet.plan.aggregates.mode import mode
 from discreet.plan.aggregates.moments import (
     correlation,
     covariance,
@@ -24,9 +21,7 @@ from discreet.plan.aggregates.moments import (
     variance,
 )
 from discreet.plan.aggregates.nested import each, histogram, top
-from discreet.plan.aggregates.quantile import extreme, quantile
-from discreet.plan.aggregates.total import total
-from discreet.plan.aggregates.truth import every, some
+from discreet.plan.aggregates.quantile import extreme, mode, quantile
 from discreet.plan.aggregates.within import count_within, sum_within
 
 _CONTINUOUS, _DISCRETE = (

@@ -1,13 +1,16 @@
-"""MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MIN and MAX: read from a tree, as many of one column as of several shares."""
+"""MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MIN, MAX and MODE: read from a tree, which several shares of a column have."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 
 from discreet.catalog.types import Type
-from discreet.plan.aggregates.aggregate import Needs
+from discreet.errors import MissingBounds
+from discreet.plan.aggregates.aggregate import Needs, type_of
+from discreet.plan.aggregates.dated import as_moment, counted_moments
+from discreet.plan.nodes.mode import Mode
 from discreet.plan.nodes.quantile import Quantile
-from discreet.plan.quantile_tree.shape import ordered_tree
+from discreet.plan.quantile_tree.shape import counted_tree, ordered_tree
 from discreet.query.expr import Expr, Literal
 
 
@@ -32,3 +35,18 @@ def extreme(arguments: tuple[Expr, ...], needs: Needs, *, greatest: bool) -> Exp
     (value,) = arguments
     assert value.type is not None
     return Quantile(ordered_tree(value, needs.facts), Fraction(int(greatest)), value.type)
+
+
+def mode(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+    """Return the declared value with the greatest noisy weight; the first in their order where several have it.
+
+    Dates and times are listed ones, or the whole days or seconds of a range.
+    """
+    (value,) = arguments
+    kind = type_of(value, "MODE")
+    try:
+        return Mode(counted_tree(value, needs.facts), kind)
+    except MissingBounds:
+        if not kind.is_moment:
+            raise
+    return as_moment(Mode(counted_moments(value, needs.facts), Type.INT), kind)

@@ -17,7 +17,7 @@ from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates import read_nested, read_quantile
 from discreet.plan.aggregates.call import HINT, AggregateCall, Applied
-from discreet.plan.aggregates.count import one_where
+from discreet.plan.aggregates.columns import one_where
 from discreet.query.bind import as_condition, bind_row, coerce
 from discreet.query.expr import Expr, Literal
 from discreet.query.parse import has_aggregate as has_aggregate

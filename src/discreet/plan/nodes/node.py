@@ -442,3 +442,26 @@ def _added(a: Affine | None, b: Affine | None) -> Affine | None:
         return None
     total = {i: a[1].get(i, Fraction(0)) + b[1].get(i, Fraction(0)) for i in {*a[1], *b[1]}}
     return a[0] + b[0], {i: c for i, c in total.items() if c}
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Node):
+    """The i-th group key of the answer's row."""
+
+    index: int
+    type: Type
+
+    @property
+    def key(self) -> int:
+        return self.index
+
+    @property
+    def has_interval(self) -> bool:
+        return False
+
+    def compiled(self) -> Answer:
+        return lambda keys, _cells: keys[self.index]
+
+    def _bounded(self, known: Known, keys: Sequence[Scalar]) -> tuple[Interval, bool]:
+        value = keys[self.index]
+        return point(value) or EVERYTHING, value is not None
