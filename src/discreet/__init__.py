@@ -22,17 +22,20 @@ if TYPE_CHECKING:
     from discreet import mechanisms as mechanisms
     from discreet import plots as plots
     from discreet import sketch as sketch
+    from discreet import testing as testing
     from discreet.catalog.schema import Range as Range
     from discreet.catalog.schema import Values as Values
     from discreet.engine.connect import connect as connect
     from discreet.engine.connect import connect_both as connect_both
     from discreet.engine.release import Release as Release
     from discreet.engine.session import Session as Session
+    from discreet.ledger.ledger import Ledger as Ledger
     from discreet.mechanisms import mechanism as mechanism
     from discreet.plan.plan import Plan as Plan
 
 __all__ = [
     "Budget",
+    "Ledger",
     "Plan",
     "PrivacyUnit",
     "Range",
@@ -50,11 +53,13 @@ __all__ = [
     "mechanisms",
     "plots",
     "sketch",
+    "testing",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Ledger": "discreet.ledger.ledger",
     "Plan": "discreet.plan.plan",
     "Range": "discreet.catalog.schema",
     "Release": "discreet.engine.release",
@@ -70,7 +75,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in ("accounting", "audit", "finite", "local", "mechanisms", "plots", "sketch"):
+    elif name in ("accounting", "audit", "finite", "local", "mechanisms", "plots", "sketch", "testing"):
         value = importlib.import_module(f"discreet.{name}")
     else:
         raise AttributeError(f"module 'discreet' has no attribute {name!r}")
@@ -79,4 +84,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, "__version__"])

@@ -183,3 +183,7 @@ def redacted(work: Callable[[], T], instead: Callable[[BaseException | None], Ba
     except BaseException:
         failed = None
     raise instead(failed)
+
+
+def __dir__() -> list[str]:
+    return sorted(name for name, value in globals().items() if isinstance(value, type) and value.__module__ == __name__)

@@ -33,6 +33,7 @@ from discreet.accounting.constructors import staircase as staircase
 from discreet.accounting.constructors import zcdp as zcdp
 from discreet.accounting.loss import PrivacyLoss as PrivacyLoss
 from discreet.accounting.loss import parallel as parallel
+from discreet.namespace import public_names
 
 if TYPE_CHECKING:
     from discreet.accounting.odometer import Odometer as Odometer
@@ -51,4 +52,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*public_names(globals()), *_HOMES})

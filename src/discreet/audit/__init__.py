@@ -16,6 +16,7 @@ from discreet.audit.finding import Tradeoff as Tradeoff
 from discreet.audit.finding import Tried as Tried
 from discreet.audit.finding import Witness as Witness
 from discreet.audit.result import Audit as Audit
+from discreet.namespace import public_names
 
 if TYPE_CHECKING:
     from discreet.audit.canaries import Canaries as Canaries
@@ -64,4 +65,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({*public_names(globals()), *_HOMES})

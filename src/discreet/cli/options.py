@@ -300,7 +300,10 @@ VALUES = click.option(
     "--values", multiple=True, type=ValuesOf(), help="Public values of a column: region=a,b. Repeatable."
 )
 LEDGER = click.option(
-    "--ledger", metavar="FILE", help="Ledger that the cost is charged to; ./discreet.ledger unless given."
+    "--ledger",
+    metavar="FILE",
+    envvar="DISCREET_LEDGER",
+    help="Ledger that the cost is charged to; else where DISCREET_LEDGER says, or ./discreet.ledger.",
 )
 NAMES = click.option("--names", type=ColumnNames(), help="Column names of a file without a header.")
 VERSION = click.option("--version", metavar="LABEL", help="Public label of the data's version.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from discreet.namespace import public_names
+
 _HERE = Path(__file__).parent
 
 
@@ -60,3 +62,7 @@ def tables() -> tuple[Path, ...]:
     ['adult', 'clinic_visits', 'survey', 'trips', 'housing']
     """
     return adult(), clinic_visits(), survey(), trips(), housing()
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, MissingFact
@@ -74,7 +76,7 @@ def connect(
         population: whose budget it is; the private table's name unless said. The same population is the same account,
             whatever the file.
         ledger: where spending is kept: a path (SQLite), a `postgresql://` URL, or ":memory:" for one that ends with
-            the process.
+            the process; unless said where DISCREET_LEDGER says, or ./discreet.ledger.
         version: a public label of the data's version; a new label makes old answers new questions.
         names: column names for CSV files without a header.
         relation: "add-remove" or "replace"; fixed when the account is opened.
@@ -290,8 +292,32 @@ def _place(ledger: object) -> str | os.PathLike[str]:
         return ledger
     if ledger is not None:
         _refuse("ledger", "a path", ledger, 'ledger="customers.ledger"')
+    if place := os.environ.get("DISCREET_LEDGER"):
+        print("discreet: spending is kept where DISCREET_LEDGER says", file=sys.stderr)
+        return place
     print(f"discreet: spending is kept in ./{DEFAULT_LEDGER} (ledger= names another place)", file=sys.stderr)
+    if (other := _beside()) is not None:
+        warnings.warn(
+            f"A second {DEFAULT_LEDGER} is about to begin here, and {other} is there already: people in both would "
+            "have two privacy budgets. Name one place with ledger= or DISCREET_LEDGER.",
+            UserWarning,
+            stacklevel=4,
+        )
+    _begun.add(Path(DEFAULT_LEDGER).absolute())
     return DEFAULT_LEDGER
+
+
+_begun: set[Path] = set()
+"""Places of ledgers that this process has used by default."""
+
+
+def _beside() -> Path | None:
+    """Return another ledger by default, of this process or of a folder above, where none is in the working folder."""
+    here = Path(DEFAULT_LEDGER).absolute()
+    if here.exists():
+        return None
+    above = (folder / DEFAULT_LEDGER for folder in here.parent.parents)
+    return next((place for place in (*_begun, *above) if place != here and place.is_file()), None)
 
 
 def _unit(unit: PrivacyUnit | str | None) -> PrivacyUnit | None:

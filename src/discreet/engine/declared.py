@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from typing import TYPE_CHECKING, Any
 
 from discreet.accounting.filter import Charge
@@ -11,6 +12,7 @@ from discreet.mechanisms.abstract import Mechanism
 from discreet.mechanisms.noisy_value import NoisyValue
 from discreet.mechanisms.numeric import Numeric
 from discreet.privacy.exact import Real, exact
+from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ def charge_mechanism(
     note: dict[str, Any] = {"sql": f"{told}: {DECLARED}", "mechanism": told, "sensitivity": DECLARED}
     identity = hashlib.sha256(f"mechanism {told}".encode()).hexdigest()
     account.charge(identity, charge, note={**note, "relation": account.relation.value, "version": version})
+    logging.getLogger("discreet").info("charged ε = %s: %s", decimal(charge.guarantee.epsilon), told)
     return charge
 
 

@@ -7,6 +7,7 @@ Guarantee:
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
     from discreet.engine.payers import Payers
     from discreet.engine.people import Readable
     from discreet.ledger.entry import Entry
+    from discreet.noise.entropy import Entropy
     from discreet.plan.plan import Plan
+
+log = logging.getLogger("discreet")
+"""Events of public facts: what was charged, refused and released. Nothing of the data is in them."""
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -71,12 +76,14 @@ class Desk:
             with nullcontext() if fresh else self._locks.setdefault(plan.identity, threading.Lock()):
                 found = None if fresh else self.payers.found(plan.identity)
                 if found is not None:
+                    log.info("answered again from the ledger, free: query %.12s", plan.identity)
                     return self._again(recipe, plan, found)
                 with self._paid(recipe, plan) as (charges, meter):
                     state = follow(recipe.run(plan), meter)
                 return self._stored(recipe, plan, state, charges)
         except BudgetExceeded as refusal:
             refused = refusal
+        log.info("refused, the budget cannot pay %s: query %.12s", plan.price, plan.identity)
         raise self.payers.fitting(refused, plan, lambda part: recipe.plan(self.tables, part))
 
     def open(self, recipe: Recipe[S, R]) -> OpenRun[S, R]:
@@ -118,6 +125,7 @@ class Desk:
         people = self._people
         cost = None if people is None else people.cost(plan)
         charges = self.payers.charge(plan, note_of(plan, self.version))
+        log.info("charged %s: query %.12s", plan.price, plan.identity)
         reading: AbstractContextManager[Readable] = nullcontext(self.backend)
         if people is not None and cost is not None:  # else everybody takes part
             reading = people.taking_part(cost, charges[0].seq, self._secret)
@@ -125,7 +133,7 @@ class Desk:
             meter = Meter(
                 planned_uses(plan, recipe, people),
                 lambda text, keyed: data.rows(text, self._parameters(keyed)),
-                SystemEntropy(),
+                self._entropy(),
                 lambda text, keyed: data.columns(text, self._parameters(keyed)),
             )
             try:
@@ -141,11 +149,16 @@ class Desk:
         result = recipe.build(plan, state, receipt)
         digests = certified(plan.claim, recipe.answers(plan, state, result))
         self.payers.store(plan.identity, charges, {**recipe.keep(state), CERTIFIED: digests})
+        log.info("released: query %.12s", plan.identity)
         return result
 
     def _receipt(self, recipe: Recipe[S, R], plan: Plan, state: S, time: str, *, stored: bool) -> Receipt:
         paid = Paid(self.payers.accounts, plan.identity, lambda: recipe.keep(state), lambda: plan.claim)
         return Receipt(Drawn(time, self.version), stored, paid)
+
+    def _entropy(self) -> Entropy:
+        """Return what noise is drawn from; a session for tests has another source (`testing/seeded.py`)."""
+        return SystemEntropy()
 
     def _parameters(self, keyed: bool) -> dict[str, int]:
         return {"secret": self._secret} if keyed else {}

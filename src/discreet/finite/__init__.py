@@ -26,3 +26,8 @@ from discreet.finite.sensitivities import smooth_sensitivity as smooth_sensitivi
 from discreet.finite.synthesis import Optimal as Optimal
 from discreet.finite.synthesis import optimal as optimal
 from discreet.finite.synthesis import remapped as remapped
+from discreet.namespace import public_names
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())

@@ -25,3 +25,8 @@ from discreet.local.sketches import CountMeanSketch as CountMeanSketch
 from discreet.local.sketches import HadamardSketch as HadamardSketch
 from discreet.local.subset_selection import SubsetSelection as SubsetSelection
 from discreet.local.unary_encoding import UnaryEncoding as UnaryEncoding
+from discreet.namespace import public_names
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())

@@ -32,6 +32,7 @@ from discreet.mechanisms.stable.smooth_sensitivity import SmoothSensitivity as S
 from discreet.mechanisms.staircase import Staircase as Staircase
 from discreet.mechanisms.streams.binary_tree import BinaryTree as BinaryTree
 from discreet.mechanisms.threshold import Threshold as Threshold
+from discreet.namespace import public_names
 from discreet.privacy.exact import Real, exact
 
 
@@ -110,3 +111,7 @@ _PURE: MappingProxyType[str, Callable[..., Numeric]] = MappingProxyType({"laplac
 _APPROXIMATE: MappingProxyType[str, Callable[..., Numeric]] = MappingProxyType(
     {"gaussian": Gaussian, "discrete-gaussian": DiscreteGaussian}
 )
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())

@@ -12,6 +12,7 @@ and hold only what they show.
 
 from __future__ import annotations
 
+from discreet.namespace import public_names
 from discreet.plots.accounts import spending as spending
 from discreet.plots.answers import release as release
 from discreet.plots.beliefs import posterior as posterior
@@ -25,3 +26,7 @@ from discreet.plots.neighbours import densities as densities
 from discreet.plots.vega import check as check
 from discreet.plots.vega import save as save
 from discreet.plots.widths import error as error
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())

@@ -10,5 +10,10 @@ True
 
 from __future__ import annotations
 
+from discreet.namespace import public_names
 from discreet.sketch.density import DensitySketch as DensitySketch
 from discreet.sketch.density import SketchClassifier as SketchClassifier
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())
