@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 import discreet as dp
 from discreet.engine.cells import Run as Read
 from discreet.engine.cells import measure
-from discreet.engine.looks import chosen, look_uses
+from discreet.engine.first_stage import chosen, first_stage_uses
 from discreet.engine.meter import Meter, follow
 from discreet.engine.release import Release
 from discreet.noise.entropy import Entropy
@@ -140,7 +140,7 @@ def stages_of(plan: Plan) -> PlanStages:
 def choose(plan: Plan, run: Read, rng: Entropy) -> Choice:
     """Runs a plan's first stage: what is chosen from its noisy counts."""
     stages = stages_of(plan)
-    return follow(chosen(stages), Meter(look_uses(stages), lambda text, _: run(text), rng))
+    return follow(chosen(stages), Meter(first_stage_uses(stages), lambda text, _: run(text), rng))
 
 
 def settled(plan: Plan, choice: Choice) -> Plan:

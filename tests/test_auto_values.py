@@ -19,7 +19,7 @@ from benchmarks.chosen_ranges import Seeded, choose, chosen_in, stages_of
 from discreet.backends.connection import open_database
 from discreet.errors import InternalError, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.auto_bounds.queries import ValuesLook
+from discreet.plan.auto_bounds.queries import RangesQuery
 from discreet.plan.auto_bounds.ranges import FINEST, PLACES, WIDEST, Stakes, Use, choose_range, value_place_sql
 from discreet.plan.plan import Plan
 from discreet.plan.query import source_of
@@ -47,13 +47,13 @@ def staged(session: dp.Session, sql: str, **options: Any) -> Plan:
     return plan
 
 
-def values_look(plan: Plan) -> ValuesLook:
+def ranges_query_of(plan: Plan) -> RangesQuery:
     look = stages_of(plan).of_values
     assert look is not None
     return look
 
 
-def counts_of(look: ValuesLook) -> int:
+def counts_of(look: RangesQuery) -> int:
     """In how many counts a unit is, as it is claimed and as they are drawn."""
     assert look.claim.counts == len(look.exprs) * len(look.ends)
     return look.claim.counts
@@ -160,7 +160,7 @@ def test_one_unit_moves_each_count_by_what_is_paid_for(
     frame = pd.DataFrame(others, columns=["uid", "region", "v", "w"])
     with connect(frame, unit=unit, relation=relation) as session:
         plan = staged(session, "SELECT SUM(v) AS s, AVG(w) AS m FROM t WHERE region <> 'z'")
-    assert counts_of(values_look(plan)) == (2 if unit is ROW else 4)
+    assert counts_of(ranges_query_of(plan)) == (2 if unit is ROW else 4)
     sizes = (0, 1) if unit is ROW else (0, 1, 2)
     worlds = [o for n in sizes for o in itertools.combinations_with_replacement(VALUES, n)]
     each = 1 if unit is ROW else 2
@@ -208,7 +208,7 @@ def test_each_look_costs_a_tenth(relation: str, bounds: str, unit: Any, first: i
         plan = staged(session, "SELECT SUM(price) AS s, AVG(kelvin) AS k FROM t")
         assert len(plan.statements) == first
         assert stages_of(plan).last.epsilon == 1 - Fraction(first, 10)
-        look, times = values_look(plan), 2 if relation == "replace" else 1
+        look, times = ranges_query_of(plan), 2 if relation == "replace" else 1
         assert (counts_of(look) * times / look.noise.scale, 2 * times / look.outside.scale) == (
             Fraction(3, 100),
             Fraction(7, 100),

@@ -22,7 +22,7 @@ from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan import planner as planning
 from discreet.plan.auto_bounds.asking import plan_in_stages
-from discreet.plan.auto_bounds.queries import ValuesLook
+from discreet.plan.auto_bounds.queries import RangesQuery
 from discreet.plan.auto_bounds.staged import PlanStages
 from discreet.plan.plan import Plan, alone
 from discreet.plan.planner import make_query
@@ -341,7 +341,7 @@ def _census(databases: Databases, stages: PlanStages, asked: Asked, relation: Re
         if any(t != types[0] for t in types):
             yield "the types of the census follow from the data"
         one, other = ([({tuple(r[:-1]): int(r[-1]) for r in rows})] for rows in found[:2])
-        if isinstance(look, ValuesLook):
+        if isinstance(look, RangesQuery):
             one, other = (_by_column(rows, len(look.exprs) * len(look.ends)) for rows in found[:2])
         for before, after in zip(one, other, strict=True):
             moves = [before.get(k, 0) - after.get(k, 0) for k in {**before, **after}]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.grouping_sets.moves import ColumnReach, joint_l1, level_moves
 from discreet.plan.grouping_sets.split_budget import Agreement, rounding
-from discreet.plan.grouping_sets.weights import Kept, LevelCosts, Levels, shares, variances
+from discreet.plan.grouping_sets.weights import GroupingSet, LevelCosts, Levels, shares, variances
 from discreet.post.totals import adjusted
 from discreet.privacy.unit import Relation
 from discreet.verify.levels import Tier, gaussian_cost, laplace_cost, tier_of
@@ -25,11 +25,11 @@ from tests.coverage import covers
 SPANS = [(0, 1), (0, 2), (-1, 1), (-1, 2), (-2, 1)]
 
 
-def rollup(keys: int) -> list[Kept]:
+def rollup(keys: int) -> list[GroupingSet]:
     return [tuple(range(n)) for n in range(keys, -1, -1)]
 
 
-def cube(keys: int) -> list[Kept]:
+def cube(keys: int) -> list[GroupingSet]:
     return [c for n in range(keys, -1, -1) for c in combinations(range(keys), n)]
 
 
@@ -46,7 +46,7 @@ def moves(groups: int, k: int, span: tuple[int, int], relation: Relation) -> set
     return {tuple(a - b for a, b in zip(x, y, strict=True)) for x in found for y in found}
 
 
-def sums(sizes: Sequence[int], kept: Kept) -> np.ndarray:
+def sums(sizes: Sequence[int], kept: GroupingSet) -> np.ndarray:
     """The matrix that adds up a level from the finest groups."""
     cells = list(product(*map(range, sizes)))
     rows = list(product(*(range(sizes[i]) for i in kept)))
@@ -99,7 +99,7 @@ RATES = [(1, 1, 1), (3, 1, 1), (1, 0, 2), (2, 0, 1), (1, 2, 4)]
     ("sizes", "sets"), [((2, 2), rollup(2)), ((2, 3), rollup(2)), ((2, 2), cube(2)), ((5,), rollup(1))]
 )
 def test_all_levels_together_cost_what_the_worst_neighbours_lose(
-    sizes: tuple[int, ...], sets: list[Kept], relation: Relation
+    sizes: tuple[int, ...], sets: list[GroupingSet], relation: Relation
 ) -> None:
     """Never less; and where the groups are many enough for old and new to lie apart, no more."""
     levels = Levels.of(sizes, sets)
@@ -148,7 +148,7 @@ SHAPES = [
 
 @pytest.mark.parametrize(("sizes", "sets", "measured"), SHAPES, ids=str)
 def test_levels_are_combined_by_weighted_least_squares(
-    sizes: tuple[int, ...], sets: list[Kept], measured: list[Kept]
+    sizes: tuple[int, ...], sets: list[GroupingSet], measured: list[GroupingSet]
 ) -> None:
     levels, random = Levels.of(sizes, sets), np.random.default_rng(5)
     noises: list[Additive] = [DiscreteLaplaceNoise(Fraction(int(b))) for b in random.integers(20, 90, len(measured))]
@@ -215,7 +215,7 @@ def test_more_levels_than_can_be_weighed_are_added_up() -> None:
 
 @pytest.mark.parametrize("kind", [DiscreteLaplaceNoise, RoundedGaussianNoise])
 @pytest.mark.parametrize("sets", [rollup(2), cube(2)], ids=["rollup", "cube"])
-def test_the_law_of_each_level_covers_drawn_errors_as_often_as_it_says(kind: Any, sets: list[Kept]) -> None:
+def test_the_law_of_each_level_covers_drawn_errors_as_often_as_it_says(kind: Any, sets: list[GroupingSet]) -> None:
     """3,000 draws of numpy's at 90 %; rounding makes the intervals a little wide."""
     sizes, random, runs = (4, 3), np.random.default_rng(11), 3_000
     noises = [kind(Fraction(b)) for b in (40, 60, 50, 90)][: len(sets)]

@@ -32,7 +32,7 @@ def planned_uses(plan: Plan, recipe: object, people: PeopleOf | None) -> list[Pl
         from discreet.engine.person_parts import part_uses
 
         return [*found, *part_uses(plan.parts, recipe)]
-    from discreet.engine.looks import SECOND, look_uses
+    from discreet.engine.first_stage import SECOND, first_stage_uses
 
     def second(settled: Plan) -> list[PlannedUse]:
         """Return what the second stage may draw: its query was verified, and costs what was set aside at most."""
@@ -42,4 +42,4 @@ def planned_uses(plan: Plan, recipe: object, people: PeopleOf | None) -> list[Pl
             people.check_stages(stages.last, query)
         return uses_of(query, f"{SECOND} ")
 
-    return [*look_uses(stages), Reserved(SECOND, second)]
+    return [*first_stage_uses(stages), Reserved(SECOND, second)]

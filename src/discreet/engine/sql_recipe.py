@@ -301,7 +301,7 @@ class Questions:
 
             return AnsweredQuestions(((yield from measured_flows(plan)),))
         if plan.stages is not None:
-            from discreet.engine.looks import measured_in_stages
+            from discreet.engine.first_stage import measured_in_stages
 
             choice, settled, table = yield from measured_in_stages(plan)
             return AnsweredQuestions((table,), choice, settled)

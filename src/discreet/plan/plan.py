@@ -12,7 +12,7 @@ from typing import Protocol
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
-from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook
+from discreet.plan.auto_bounds.queries import CapsQuery, Choice, RangesQuery
 from discreet.plan.decided import Drawing
 from discreet.plan.explain import citations, explain
 from discreet.plan.flows.network import Flow, FlowPayer, Network
@@ -78,9 +78,9 @@ class Staging(Protocol):
     """Choice of bounds before a plan's queries are decided (`auto_bounds/staged.py`)."""
 
     @property
-    def of_caps(self) -> CapsLook | None: ...
+    def of_caps(self) -> CapsQuery | None: ...
     @property
-    def of_values(self) -> ValuesLook | None: ...
+    def of_values(self) -> RangesQuery | None: ...
     @property
     def last(self) -> Query: ...
     @property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar
     from discreet.mechanisms.additive import Additive
     from discreet.plan.grouping_sets.split_budget import Agreement
-    from discreet.plan.grouping_sets.weights import Kept
+    from discreet.plan.grouping_sets.weights import GroupingSet
     from discreet.plan.query import Query
     from discreet.post.noisy_table import NoisyTable
 
@@ -52,7 +52,7 @@ def total_rows(query: Query, keys: Sequence[tuple[Scalar, ...]], cells: Sequence
     return rows
 
 
-def _noises_of(query: Query) -> Callable[[Kept, int], tuple[Additive, ...]]:
+def _noises_of(query: Query) -> Callable[[GroupingSet, int], tuple[Additive, ...]]:
     """Return the noise of each column in a row that keeps these keys and adds up so many groups."""
     combined, noises = agreements(query.question, query.allocation), query.allocation.noises
     if not combined:
@@ -85,7 +85,7 @@ def adjusted(agreement: Agreement, finest: Sequence[int], totals: Sequence[Seque
     sizes = agreement.levels.sizes
     noisy = np.array([*finest, None], dtype=object)[:-1].reshape(sizes)
     correction = np.zeros(sizes)
-    means: dict[Kept, NDArray[np.float64]] = {}
+    means: dict[GroupingSet, NDArray[np.float64]] = {}
     for (kept, noise), numbers in zip(agreement.measured[1:], totals, strict=True):
         others = tuple(i for i in range(len(sizes)) if i not in kept)
         shape = tuple(n if i in kept else 1 for i, n in enumerate(sizes))

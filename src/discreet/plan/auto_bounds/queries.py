@@ -53,7 +53,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class CapsLook:
+class CapsQuery:
     """The census from which caps are chosen.
 
     Guarantee:
@@ -93,7 +93,7 @@ class CapsLook:
 
 
 @dataclass(frozen=True, slots=True)
-class ValuesLook:
+class RangesQuery:
     """The counts from which ranges are chosen.
 
     Guarantee:
@@ -154,7 +154,7 @@ class ValuesLook:
         return Stakes(uses, noise, math.sqrt(k * rows), most)
 
 
-def look_at_caps(plan: Query, epsilon: Fraction, most: Caps) -> CapsLook:
+def caps_query(plan: Query, epsilon: Fraction, most: Caps) -> CapsQuery:
     """Return the census of a question, as its second stage is planned for the largest caps.
 
     Raises:
@@ -164,10 +164,10 @@ def look_at_caps(plan: Query, epsilon: Fraction, most: Caps) -> CapsLook:
     noise, events = _noise(plan, 1, epsilon)
     claim = Look("caps", source_of(question), text, 3, noise, epsilon)
     check_look(claim)
-    return CapsLook(text, noise, events, most, question.keys.count, _columns(plan), plan.epsilon, claim)
+    return CapsQuery(text, noise, events, most, question.keys.count, _columns(plan), plan.epsilon, claim)
 
 
-def look_at_values(plan: Query, epsilon: Fraction, exprs: Sequence[Expr]) -> ValuesLook:
+def ranges_query(plan: Query, epsilon: Fraction, exprs: Sequence[Expr]) -> RangesQuery:
     """Return the counts by size of the values of some expressions.
 
     Raises:
@@ -179,7 +179,7 @@ def look_at_values(plan: Query, epsilon: Fraction, exprs: Sequence[Expr]) -> Val
     claim = Look("values", source_of(plan.question), text, counts, noise, epsilon, outside)
     check_look(claim)
     named = _distinct_names([name_of(e, plan.question) for e in exprs])
-    return ValuesLook(
+    return RangesQuery(
         text, noise, outside, events + others, tuple(exprs), named, tuple(_uses(e, plan) for e in exprs), plan, claim
     )
 

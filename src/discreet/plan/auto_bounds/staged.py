@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.catalog.schema import Range, TableSchema
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.auto_bounds.caps import CANDIDATES, Caps, share_beyond
-from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook, look_at_caps, look_at_values
+from discreet.plan.auto_bounds.queries import CapsQuery, Choice, RangesQuery, caps_query, ranges_query
 from discreet.plan.auto_bounds.ranges import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
 from discreet.plan.bound import bounding, tree_sql
 from discreet.plan.explain import report_lines
@@ -150,8 +150,8 @@ class PlanStages:
         spent: what both stages cost together.
     """
 
-    of_caps: CapsLook | None
-    of_values: ValuesLook | None
+    of_caps: CapsQuery | None
+    of_values: RangesQuery | None
     second: Callable[[Choice], Query]
     last: Query
     rehearsed: tuple[Query, ...]
@@ -285,8 +285,8 @@ def stage(asked: StagedQuery) -> Plan | None:
         return asked.make(left, choice.caps, ChosenRanges(dict(zip(exprs, choice.ranges, strict=True))))
 
     each = asked.epsilon * SHARE
-    of_caps = None if caps is None else look_at_caps(last, each, caps)
-    of_values = look_at_values(last, each, exprs) if exprs else None
+    of_caps = None if caps is None else caps_query(last, each, caps)
+    of_values = ranges_query(last, each, exprs) if exprs else None
     events = Composed([(ApproximateEvent(left, asked.delta), 1)])
     for look in (of_caps, of_values):
         events = events if look is None else look.events + events

@@ -29,7 +29,7 @@ from discreet.mechanisms.weighed import Parts, WeighedNoise
 from discreet.plan.bound import bounding
 from discreet.plan.cost import Allocation, LevelNoise, root_above
 from discreet.plan.grouping_sets.moves import ColumnReach, joint_l1, level_moves
-from discreet.plan.grouping_sets.weights import Kept, LevelCosts, Levels, shares
+from discreet.plan.grouping_sets.weights import GroupingSet, LevelCosts, Levels, shares
 from discreet.plan.reports import report_moves
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.unit import Relation, Sensitivity
@@ -213,9 +213,9 @@ class Agreement:
     """
 
     levels: Levels
-    measured: tuple[tuple[Kept, Additive], ...]
+    measured: tuple[tuple[GroupingSet, Additive], ...]
 
-    def noise(self, kept: Kept) -> Additive:
+    def noise(self, kept: GroupingSet) -> Additive:
         """Return the law of what the numbers of a level are off by, each of them the same.
 
         Guarantee:
@@ -223,28 +223,28 @@ class Agreement:
         """
         return _noise(self, kept)
 
-    def variance(self, kept: Kept) -> float:
+    def variance(self, kept: GroupingSet) -> float:
         """Return the variance of the numbers of a level, before rounding."""
         return math.fsum(float(a) ** 2 * z.variance for a, z in _terms(self, kept))
 
-    def precision(self, component: Kept) -> float:
+    def precision(self, component: GroupingSet) -> float:
         inside = [(s, z) for s, z in self.measured if set(component) <= set(s)]
         return math.fsum(self.levels.parts(s) / z.variance for s, z in inside)
 
 
-def rounding(levels: Levels, kept: Kept) -> Fraction:
+def rounding(levels: Levels, kept: GroupingSet) -> Fraction:
     """How far a total of this level may be from least squares: a half for each corner."""
     corners = 2 ** len(kept) if rollup_order(levels) is None else min(len(kept), 1) + 1
     return Fraction(corners, 2)
 
 
 @lru_cache(maxsize=512)
-def _noise(agreement: Agreement, kept: Kept) -> Additive:
+def _noise(agreement: Agreement, kept: GroupingSet) -> Additive:
     return WeighedNoise(_terms(agreement, kept), rounding(agreement.levels, kept))
 
 
 @lru_cache(maxsize=512)
-def _terms(agreement: Agreement, kept: Kept) -> Parts:
+def _terms(agreement: Agreement, kept: GroupingSet) -> Parts:
     """With what weight each measured number enters a number of this level: the same for all that agree with it in the
     same keys.
     """
@@ -278,5 +278,5 @@ def rollup_order(levels: Levels) -> tuple[int, ...] | None:
     return tuple(order)
 
 
-def subsets(of: Kept) -> Iterator[Kept]:
+def subsets(of: GroupingSet) -> Iterator[GroupingSet]:
     return (c for r in range(len(of) + 1) for c in combinations(of, r))

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Kept: TypeAlias = tuple[int, ...]
+GroupingSet: TypeAlias = tuple[int, ...]
 """The places of the keys that a level keeps, in order."""
 
 MOST_LEVELS = 16
@@ -47,19 +47,19 @@ class Levels:
     """
 
     sizes: tuple[int, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[GroupingSet, ...]
 
     @classmethod
-    def of(cls, sizes: Sequence[int], sets: Sequence[Kept]) -> Levels:
+    def of(cls, sizes: Sequence[int], sets: Sequence[GroupingSet]) -> Levels:
         """Return the levels of grouping sets, of which one has all keys, each once."""
         finest = tuple(range(len(sizes)))
         return cls(tuple(sizes), tuple(dict.fromkeys((finest, *sets))))
 
-    def cells(self, kept: Kept) -> int:
+    def cells(self, kept: GroupingSet) -> int:
         """How many totals a level has."""
         return math.prod(self.sizes[i] for i in kept)
 
-    def parts(self, kept: Kept) -> int:
+    def parts(self, kept: GroupingSet) -> int:
         """How many finest groups each of them adds up."""
         return math.prod(n for i, n in enumerate(self.sizes) if i not in kept)
 
@@ -108,7 +108,7 @@ def _components(levels: Levels) -> tuple[NDArray[np.float64], NDArray[np.float64
     return knows, holds
 
 
-def _share(levels: Levels, kept: Kept, component: set[int]) -> float:
+def _share(levels: Levels, kept: GroupingSet, component: set[int]) -> float:
     if not component <= set(kept):
         return 0.0
     size = float(levels.parts(kept))

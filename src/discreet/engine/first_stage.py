@@ -14,7 +14,7 @@ from discreet.engine.cells import measured
 from discreet.engine.meter import PlannedUse, PrivateReads, drawn
 from discreet.engine.recipe import Draw, Running
 from discreet.errors import InternalError
-from discreet.plan.auto_bounds.queries import CENSUS, CapsLook, Choice, ValuesLook
+from discreet.plan.auto_bounds.queries import CENSUS, CapsQuery, Choice, RangesQuery
 from discreet.plan.auto_bounds.ranges import PLACES, holds
 from discreet.plan.plan import Staging
 
@@ -30,7 +30,7 @@ Counts: TypeAlias = dict[tuple[int, int], int]
 """For each pair of the places of a unit's least value and of its largest, how many units. Private."""
 
 
-def look_uses(stages: Staging) -> list[PlannedUse]:
+def first_stage_uses(stages: Staging) -> list[PlannedUse]:
     """Every use of the first stage."""
     found: list[PlannedUse] = [] if stages.of_caps is None else [CensusUse("caps", stages.of_caps)]
     look = stages.of_values
@@ -67,7 +67,7 @@ def measured_in_stages(plan: Plan) -> Running[tuple[Choice, Plan, NoisyTable]]:
 class CensusUse(PlannedUse):
     """The noisy number of units in each place of the census of caps."""
 
-    look: CapsLook
+    look: CapsQuery
 
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> list[int]:
         found = {(int(k), int(t), int(m)): int(n) for k, t, m, n in exact.read(self.look.sql, False)}
@@ -83,7 +83,7 @@ class SizedUse(PlannedUse):
         place: which of its values it is of.
     """
 
-    look: ValuesLook
+    look: RangesQuery
     place: int
 
     def counts(self, exact: PrivateReads) -> Counts:
@@ -117,7 +117,7 @@ class OutsideUse(SizedUse):
         return outside, inside
 
 
-def _read(look: ValuesLook, exact: PrivateReads) -> list[Counts]:
+def _read(look: RangesQuery, exact: PrivateReads) -> list[Counts]:
     """Add up the exact numbers of units of each value, by the places of their least value and of their largest."""
     found: list[Counts] = [{} for _ in look.exprs]
     each = len(look.ends)
