@@ -14,6 +14,7 @@ from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, Miss
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget, decimal
 from discreet.query.expr import columns_of
+from discreet.query.keys import known_values
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
@@ -113,8 +114,9 @@ def _named(fact: MissingFact, plan: Plan | None, left: Budget) -> MissingFact:
     if plan is not None and plan.stages is None:
         question = plan.query.question
         shown = {} if question.relation is None else dict(question.relation.shown)
-        undeclared = (n for e in question.keys.exprs for n in columns_of(e))
-        names = [shown.get(n, n) for n in undeclared if domain_values(question.table.facts.get(n)) is None]
+        facts = question.table.facts
+        undeclared = (n for e in question.keys.exprs if known_values(e, facts) is None for n in columns_of(e))
+        names = [shown.get(n, n) for n in undeclared if domain_values(facts.get(n)) is None]
     listed = ", ".join(f"{n!r}: dp.Values('A', 'B')" for n in dict.fromkeys(names))
     keys = f"columns={{{listed}}}" if listed else ""
     or_delta = ", or a δ" if left.delta > 0 else ""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from discreet.catalog.types import Type
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.query.expr import Call, Column, Expr, Literal, columns_of
+from discreet.query.expr import Call, Expr, Literal, columns_of
 from discreet.query.functions.calendar import EPOCH
+from discreet.query.keys import known_values
 from discreet.query.ranges import range_of
 
 if TYPE_CHECKING:
@@ -64,15 +65,6 @@ def bound_of(value: LatticeValue, steps: int) -> str:
 
 
 def possible_values(expr: Expr) -> set[Scalar] | None:
-    """Return all values that an expression can have whatever the row holds; None where they are not written in it."""
-    match expr:
-        case Literal(value, _):
-            return {value}
-        case Call("case", args, _):
-            parts = [possible_values(a) for a in (*args[1::2], args[-1])]
-            known = [p for p in parts if p is not None]
-            return None if len(known) < len(parts) else {v for p in known for v in p}
-        case Column(_, Type.BOOL) | Call(_, _, Type.BOOL):
-            return {True, False, None}
-        case _:
-            return None
+    """Return all values that an expression can have whatever the row holds; None where they do not follow from it."""
+    known = known_values(expr, {})
+    return None if known is None else set(known)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from discreet.catalog.schema import MOST_KEYS, Fact, Scalar, domain_values
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
-from discreet.query.expr import Call, Expr, columns_of, walk
+from discreet.query.expr import Call, Column, Expr, Literal, applied, columns_of, walk
 from discreet.query.functions import FUNCTIONS
+from discreet.query.functions.calendar import moment_at
+from discreet.query.ranges import range_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +43,17 @@ class Keys:
 
 
 def find_keys(exprs: Sequence[Expr], facts: Mapping[str, Fact]) -> Keys:
-    """Return the keys of a GROUP BY; public when every column in it has a declared list of values.
+    """Return the keys of a GROUP BY; public when each has values that are declared or follow from its expression.
 
     An expression over declared columns has as keys its values over all combinations of theirs, computed
-    here without data.
+    here without data. Of others the values may follow all the same (`known_values`).
     """
     lists = [_values(e, facts) for e in exprs]
     if any(v is None for v in lists):
         return Keys(tuple(exprs), None)
     keys = Keys(tuple(exprs), tuple(v for v in lists if v is not None))
+    if (keys.count or 0) > MOST_KEYS and any(_declared_lists(e, facts) is None for e in exprs):
+        return Keys(tuple(exprs), None)
     if (keys.count or 0) > MOST_KEYS:
         raise UnsupportedQuery(
             f"The declared keys have {keys.count} combinations, more than {MOST_KEYS}.",
@@ -82,8 +88,10 @@ def domain(expr: Expr, facts: Mapping[str, Fact], most: int) -> tuple[Scalar, ..
 def _values(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:
     lists = _declared_lists(expr, facts)
     if lists is None:
-        return None
+        return known_values(expr, facts)
     inexact = inexact_in(expr)
+    if inexact is not None and (known := known_values(expr, facts)) is not None:
+        return known
     if inexact is not None:
         raise UnsupportedQuery(
             f"A key over declared values cannot pass through {inexact.upper()}: its last digit depends on the machine.",
@@ -115,6 +123,102 @@ def _image(expr: Expr, lists: Sequence[tuple[Scalar, ...]]) -> tuple[Scalar, ...
     return tuple(
         distinct if len(names) == 1 and len(distinct) == len(lists[0]) else sorted(distinct, key=lambda v: _rank(v))
     )
+
+
+MOST_KNOWN = 5_000
+"""Values that may follow from one expression; groups of more have to be declared, or selected privately."""
+
+
+def known_values(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:
+    """Return all values that an expression can have, NULL among them, as they follow from its form and from what is
+    declared; None where they do not, or are too many.
+
+    A row with another value, of a column beyond its declared range, is in no group.
+    """
+    found = _known(expr, facts)
+    return None if found is None or len(found) > MOST_KNOWN else tuple(sorted(found, key=lambda v: _rank(v)))
+
+
+def _known(expr: Expr, facts: Mapping[str, Fact]) -> dict[Scalar, None] | None:
+    match expr:
+        case Literal(value, _):
+            return {value: None}
+        case Column(name, _) if (declared := domain_values(facts.get(name))) is not None:
+            return dict.fromkeys(declared)
+        case Call("case", args, _):
+            return _union([_known(a, facts) for a in (*args[1::2], args[-1])])
+        case Call("coalesce", args, _):
+            found = _union([_known(a, facts) for a in args])
+            last = _known(args[-1], facts)
+            return found if found is None or (last and None in last) else {v: None for v in found if v is not None}
+        case Call("nullif", (first, _), _):
+            return _union([_known(first, facts), {None: None}])
+        case Call("is null" | "same", _, _):
+            return {False: None, True: None}
+        case Call("dayname" | "monthname" as name, _, _):
+            days = (dt.date(2001, 1 + i % 12, 1 + i) for i in range(28))
+            return {**dict.fromkeys(applied(name, [d], Type.TEXT) for d in days), None: None}
+    if isinstance(expr, Call) and (computed := _computed(expr, facts)) is not None:
+        return computed
+    if expr.type is Type.BOOL:
+        return {False: None, True: None, None: None}
+    return _between(expr, facts)
+
+
+def _computed(call: Call, facts: Mapping[str, Fact]) -> dict[Scalar, None] | None:
+    """Return the values of a function over all combinations of its arguments' values."""
+    if FUNCTIONS[call.name].inexact:
+        return None
+    lists = [_known(a, facts) for a in call.args]
+    given = [v for v in lists if v is not None]
+    if len(given) < len(lists) or math.prod(map(len, given)) > MOST_KNOWN:
+        return None
+    literals = ([Literal(v, a.type) for v in values] for a, values in zip(call.args, given, strict=True))
+    found = (replace(call, args=args).of_row({}) for args in itertools.product(*literals))
+    return dict.fromkeys(_plain(v, call.type) for v in found)
+
+
+def _between(expr: Expr, facts: Mapping[str, Fact]) -> dict[Scalar, None] | None:
+    """Return the whole numbers, or the dates and times of a calendar's unit, between the bounds of an expression."""
+    unit = expr.name.removeprefix("trunc_") if isinstance(expr, Call) and expr.name.startswith("trunc_") else "day"
+    cut = isinstance(expr, Call) and (expr.name in (f"trunc_{unit}", "as date") or _is_of_days(expr))
+    of = expr.children[0] if cut else expr
+    low, high = range_of(of, facts)
+    if math.isinf(low) or math.isinf(high):
+        return None
+    if expr.type is Type.INT and high - low < MOST_KNOWN:
+        return {**dict.fromkeys(range(math.ceil(low), math.floor(high) + 1)), None: None}
+    step = _STEPS[unit]
+    if of.type not in (Type.DATE, Type.TIMESTAMP) or not (cut or expr.type is Type.DATE):
+        return None
+    first, last = moment_at(low, up=True), moment_at(high, up=False)
+    if first is None or last is None or (last - first) / step > _MOST_STEPS:
+        return None
+    moments = [first + i * step for i in range((last - first) // step + 1)] + [last]
+    name, more = (expr.name, expr.args[1:]) if isinstance(expr, Call) and cut else ("as date", ())
+    kind = expr.type or Type.TEXT
+    return {**dict.fromkeys(applied(name, [m, *(a.of_row({}) for a in more)], kind) for m in moments), None: None}
+
+
+def _is_of_days(call: Call) -> bool:
+    """Whether a text of a date is the same all day: STRFTIME of years, months and days alone."""
+    if call.name != "strftime" or not isinstance(call.args[1], Literal):
+        return False
+    return set(re.findall("%-?(.)", str(call.args[1].value))) <= set("YymdbBaAjuwUWVG%")
+
+
+_MOST_STEPS = 100_000
+_STEPS = {
+    **dict.fromkeys(("year", "quarter", "month"), dt.timedelta(days=28)),
+    **dict.fromkeys(("week", "day"), dt.timedelta(days=1)),
+    **{unit: dt.timedelta(**{f"{unit}s": 1}) for unit in ("hour", "minute", "second")},
+}
+"""Steps of which at least one falls into each year, month and so on."""
+
+
+def _union(found: Sequence[dict[Scalar, None] | None]) -> dict[Scalar, None] | None:
+    known = [values for values in found if values is not None]
+    return {v: None for values in known for v in values} if len(known) == len(found) else None
 
 
 def _plain(value: Scalar, kind: Type | None) -> Scalar:
