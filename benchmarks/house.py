@@ -184,7 +184,7 @@ def main() -> None:
     found = list(rows())
     files, again = trace()
     found.append(Row("files that a warm SELECT COUNT(*) enters", files, 60))
-    found.append(Row("values that its planner builds again", sum(again.values()), 0))
+    found.append(Row("values that its planner builds again", sum(again.values()), 0, held=True))
     print("\n".join(map(str, found)))
     for name, count in Counter(again).most_common():
         print(f"    {count:3} × again: {name}")
