@@ -48,7 +48,9 @@ _FIRST = (200, 2000)  # samples of each neighbour in the first round: a share of
 _FIRST_OF_MORE = 10_000  # the most of these where all samples are used: near the truth, pairs differ by little
 _SHARE = 400
 _BEGUN = (25_000, 250_000)
-"""Outputs of each neighbour with which a test begins in a race: of a mechanism called for each, of one with an `n`."""
+"""Outputs of each neighbour with which a test begins in successive halving: of a mechanism called for each, and of one
+with an `n`.
+"""
 _LEARNED = 60_000  # samples of each neighbour from which scores are learned
 _SEEDS = 4  # candidates from which others are made
 _KNOWN = 2  # patterns that are kept, whatever the samples say, while these say nothing for sure
@@ -166,13 +168,13 @@ def _tested(
 ) -> list[_Test]:
     """Test pairs until one is refuted, which is the last of the list; all of them for the best bounds.
 
-    For a verdict they race with equal parts of the error. For bounds, or a single pair, one follows another: the first
-    one has half of the error, and as many samples as the others together.
+    For a verdict they go through successive halving with equal parts of the error. For bounds, or a single pair, one
+    follows another: the first has half of the error, and as many samples as the others together.
     """
 
     def test(i: int, error: float, samples: int, **options: Any) -> _Test:
         candidate = best[i]
-        duel = SequentialTest(
+        sequential_test = SequentialTest(
             *search.samplers(candidate),
             search.claim,
             error=error,
@@ -181,13 +183,13 @@ def _tested(
             bits=bits,
             **options,
         )
-        return candidate, duel
+        return candidate, sequential_test
 
     if search.until == "refuted" and len(best) > 1:
         first = max(1, min(samples // len(best), search.begun))
-        raced = [test(i, error / len(best), first, more=samples - first) for i in range(len(best))]
-        race([duel for _, duel in raced], search.left(end))
-        return sorted((t for t in raced if t[1].spent), key=lambda t: t[1].refuted)
+        halved = [test(i, error / len(best), first, more=samples - first) for i in range(len(best))]
+        successive_halving([sequential_test for _, sequential_test in halved], search.left(end))
+        return sorted((t for t in halved if t[1].spent), key=lambda t: t[1].refuted)
     tests: list[_Test] = []
     for i in range(len(best)):
         share = 1.0 if i == 0 else 0.5 / (len(best) - 1)
@@ -403,19 +405,19 @@ def _spread(pairs: list[Pair], most: int) -> list[Pair]:
 
 def _audit(search: _Search, tests: list[_Test], error: float, name: str, floats: Bits, probes: bool) -> Audit:
     """Return one audit of all that was tested, which shows the clearest test."""
-    duels = [duel for _, duel in tests]
-    duel = clearest_of(duels)
-    candidate = next(c for c, d in tests if d is duel)
+    sequential_tests = [sequential_test for _, sequential_test in tests]
+    sequential_test = clearest_of(sequential_tests)
+    candidate = next(c for c, d in tests if d is sequential_test)
     samplers = [s for c, _ in tests for s in search.samplers(c)]
-    refuse_untested(name, samplers, duels)
+    refuse_untested(name, samplers, sequential_tests)
     notes = dict.fromkeys(note for s in samplers for note in s.notes)
     found: tuple[Probe, ...] = ()
     if probes and floats == "keep":
         source = search.samplers(candidate)[0]
-        found = float_probes(search.mechanism, candidate.pair, search.claim, duel, source)
+        found = float_probes(search.mechanism, candidate.pair, search.claim, sequential_test, source)
     looked = sorted(search.tried, key=lambda c: -c.excess)
     tried = tuple(Tried(described(c.pair), c.epsilon, c.drawn) for c in looked)
-    audit = together(duel.audit(name, *candidate.pair), duel, duels, error, floats)
+    audit = together(sequential_test.audit(name, *candidate.pair), sequential_test, sequential_tests, error, floats)
     return replace(
         audit,
         samples=audit.samples + sum(c.drawn for c in search.tried),
@@ -426,7 +428,7 @@ def _audit(search: _Search, tests: list[_Test], error: float, name: str, floats:
     )
 
 
-def race(duels: Sequence[SequentialTest], seconds: float | None = None) -> None:
+def successive_halving(sequential_tests: Sequence[SequentialTest], seconds: float | None = None) -> None:
     """Run tests until one refutes its claim, none is promising any more, or the time is over.
 
     With a limit on time a quarter of it is for beginning. Each test that goes on has half of what is left, and the best
@@ -440,27 +442,27 @@ def race(duels: Sequence[SequentialTest], seconds: float | None = None) -> None:
         stays a nonnegative supermartingale, and each test is wrong with its own error at most
         (docs/proofs/auditing.md, "Several tests").
     """
-    _race(duels, math.inf if seconds is None else time.monotonic() + seconds)
-    for duel in duels:
-        duel.forget()
+    _successive_halving(sequential_tests, math.inf if seconds is None else time.monotonic() + seconds)
+    for sequential_test in sequential_tests:
+        sequential_test.forget()
 
 
-def _race(duels: Sequence[SequentialTest], end: float) -> None:
-    for place, duel in enumerate(duels):
-        duel.give(_left(end) * _BEGINNING / (len(duels) - place))
-        if duel.begin().refuted:
+def _successive_halving(sequential_tests: Sequence[SequentialTest], end: float) -> None:
+    for place, sequential_test in enumerate(sequential_tests):
+        sequential_test.give(_left(end) * _BEGINNING / (len(sequential_tests) - place))
+        if sequential_test.begin().refuted:
             return
-        if duel.promise >= _CLEAR:
-            duel.give(_left(end) / 2)
-            if duel.run().refuted:
+        if sequential_test.promise >= _CLEAR:
+            sequential_test.give(_left(end) / 2)
+            if sequential_test.run().refuted:
                 return
-    ranked = sorted(duels, key=lambda duel: -duel.promise)
-    for place, duel in enumerate(ranked):
-        duel.give(_left(end) / 2)
-        if duel.run(_HOPEFUL[min(place, 1)]).refuted:
+    ranked = sorted(sequential_tests, key=lambda sequential_test: -sequential_test.promise)
+    for place, sequential_test in enumerate(ranked):
+        sequential_test.give(_left(end) / 2)
+        if sequential_test.run(_HOPEFUL[min(place, 1)]).refuted:
             return
     if end < math.inf:
-        best = max(ranked, key=lambda duel: duel.promise)
+        best = max(ranked, key=lambda sequential_test: sequential_test.promise)
         best.give(_left(end))
         best.run(-math.inf, patient=True)
 

@@ -80,9 +80,9 @@ def distinguish(
     check_limits(samples=samples, seconds=seconds, error=error, until=until, floats=floats)
     seconds, start = limit_of(samples, seconds), time.monotonic()
     first, second = (Sampler(mechanism, at, seconds_each=longest_call(seconds)) for at in (x, x_neighbour))
-    duels: list[SequentialTest] = []
+    sequential_tests: list[SequentialTest] = []
     for (bits, part), most, end in planned(parts_of((first, second), floats), samples or FOREVER, seconds):
-        duel = SequentialTest(
+        sequential_test = SequentialTest(
             first,
             second,
             claim,
@@ -92,24 +92,26 @@ def distinguish(
             until=until,
             bits=bits,
         )
-        duels.append(duel.run())
-        if duel.refuted and until == "refuted":
+        sequential_tests.append(sequential_test.run())
+        if sequential_test.refuted and until == "refuted":
             break
-    shown = clearest_of(duels)
+    shown = clearest_of(sequential_tests)
     found = float_probes(mechanism, (x, x_neighbour), claim, shown, first) if probes and floats == "keep" else ()
     name = name or called(mechanism, type(mechanism).__name__)
     notes = [*(f"x: {note}" for note in first.notes), *(f"x_neighbour: {note}" for note in second.notes)]
-    refuse_untested(name, (first, second), duels)
-    spent = sum(duel.spent for duel in duels)
+    refuse_untested(name, (first, second), sequential_tests)
+    spent = sum(sequential_test.spent for sequential_test in sequential_tests)
     if samples is not None and spent < samples and not shown.refuted:
         notes.append(f"time ran out after {spent} of {samples} samples of each neighbour.")
-    audit = together(shown.audit(name, x, x_neighbour), shown, duels, error, floats)
+    audit = together(shown.audit(name, x, x_neighbour), shown, sequential_tests, error, floats)
     return replace(audit, probes=found, notes=tuple(notes), limit=seconds, seconds=time.monotonic() - start)
 
 
-def refuse_untested(name: str, samplers: Sequence[Sampler], duels: Sequence[SequentialTest]) -> None:
+def refuse_untested(name: str, samplers: Sequence[Sampler], sequential_tests: Sequence[SequentialTest]) -> None:
     """Refuse to call a mechanism consistent that raised an exception in every run."""
-    if all(sampler.only_raised for sampler in samplers) and not any(duel.refuted for duel in duels):
+    if all(sampler.only_raised for sampler in samplers) and not any(
+        sequential_test.refuted for sequential_test in sequential_tests
+    ):
         raise InvalidParameter(
             f"{name} raised an exception in every run, so that nothing else was compared.",
             hint="call it once with these inputs, and mend what it raises",
@@ -132,24 +134,33 @@ def planned(parts: Parts, samples: int, seconds: float | None) -> list[tuple[tup
     return [p for p in zip(parts, (law, samples - law), ends, strict=False) if p[1]]
 
 
-def clearest_of(duels: Sequence[SequentialTest]) -> SequentialTest:
+def clearest_of(sequential_tests: Sequence[SequentialTest]) -> SequentialTest:
     """Return the test that is shown: one that refutes, by the law if there is such; else that of the largest bound."""
-    return max(duels, key=lambda duel: (duel.refuted, duel.refuted and duel.of_law, duel.epsilon_lower))
+    return max(
+        sequential_tests,
+        key=lambda sequential_test: (
+            sequential_test.refuted,
+            sequential_test.refuted and sequential_test.of_law,
+            sequential_test.epsilon_lower,
+        ),
+    )
 
 
-def together(audit: Audit, shown: SequentialTest, duels: Sequence[SequentialTest], error: float, floats: Bits) -> Audit:
+def together(
+    audit: Audit, shown: SequentialTest, sequential_tests: Sequence[SequentialTest], error: float, floats: Bits
+) -> Audit:
     """Return the audit of all tests, from that of the one that is shown; its power is that against the law."""
-    laws = [duel for duel in duels if duel.of_law]
+    laws = [sequential_test for sequential_test in sequential_tests if sequential_test.of_law]
     refuted = LAW if shown.of_law else BITS if laws else None
     return replace(
         audit,
         verdict=VIOLATED if shown.refuted else CONSISTENT,
         error=error,
-        epsilon_lower=max(duel.epsilon_lower for duel in duels),
-        delta_lower=max(duel.delta_lower for duel in duels),
+        epsilon_lower=max(sequential_test.epsilon_lower for sequential_test in sequential_tests),
+        delta_lower=max(sequential_test.delta_lower for sequential_test in sequential_tests),
         power=audit.power if shown.of_law or not laws else clearest_of(laws).power(),
-        samples=2 * sum(duel.spent for duel in duels),
-        floats=None if all(duel.has_no_reals for duel in duels) else floats,
+        samples=2 * sum(sequential_test.spent for sequential_test in sequential_tests),
+        floats=None if all(sequential_test.has_no_reals for sequential_test in sequential_tests) else floats,
         cause=refuted if shown.refuted else None,
     )
 
@@ -190,7 +201,11 @@ def _is_number(x: object) -> bool:
 
 
 def float_probes(
-    mechanism: Callable[..., object], pair: tuple[object, object], claim: Claim, duel: SequentialTest, source: Sampler
+    mechanism: Callable[..., object],
+    pair: tuple[object, object],
+    claim: Claim,
+    sequential_test: SequentialTest,
+    source: Sampler,
 ) -> tuple[Probe, ...]:
     """Floating-point probes of a pair, where a float is released, in a fifth of the test's time or a second."""
     some = source.draw(8)
@@ -202,5 +217,5 @@ def float_probes(
         return ()
     from discreet.audit.probes.floating import probe_floats
 
-    samples, seconds = min(max(duel.spent, 1000), 100_000), max(duel.elapsed / 5, 1.0)
+    samples, seconds = min(max(sequential_test.spent, 1000), 100_000), max(sequential_test.elapsed / 5, 1.0)
     return probe_floats(mechanism, *pair, claimed=claim, samples=samples, seconds=seconds)

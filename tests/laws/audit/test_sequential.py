@@ -140,24 +140,24 @@ def test_bets_are_placed_before_the_samples_on_which_they_are_settled_are_drawn(
 
     def planning(self: Wealth, past: Sequence[Cuts]) -> Bets:
         bets = plan(self, past)
-        placed[id(bets)] = duel.spent
+        placed[id(bets)] = sequential_test.spent
         kept.append(bets)  # so that no other one gets its number
-        assert past[0].n <= duel.spent
+        assert past[0].n <= sequential_test.spent
         return bets
 
     def settling(self: Wealth, bets: Bets, bins: Sequence[Any], *, left: int | None = None) -> None:
-        assert placed[id(bets)] + len(bins[0][0]) == duel.spent
-        assert all(cuts.n <= placed[id(bets)] for cuts in duel.counts)
+        assert placed[id(bets)] + len(bins[0][0]) == sequential_test.spent
+        assert all(cuts.n <= placed[id(bets)] for cuts in sequential_test.counts)
         batches.append(len(bins[0][0]))
         settle(self, bets, bins, left=left)
 
     kept: list[Bets] = []
     monkeypatch.setattr(Wealth, "plan", planning)
     monkeypatch.setattr(Wealth, "settle", settling)
-    duel = SequentialTest(
+    sequential_test = SequentialTest(
         response(0.6, 1), response(0.4, 2), Claim.of(1), error=0.01, samples=10_000, until="end", effort=0
     )
-    duel.run()
+    sequential_test.run()
     assert sum(batches) == 10_000 - 500  # all but the first batch, which only trains
 
 
@@ -208,14 +208,14 @@ def test_exceptions_and_constants_are_outputs() -> None:
 def test_a_whole_curve_is_a_claim() -> None:
     claim = Claim(tuple((e, _normal(e)) for e in (3.0, 1.0, 0.0)), "1-GDP")
     for shift, broken in ((1.0, False), (1.15, True)):
-        duel = SequentialTest(
+        sequential_test = SequentialTest(
             Tape(lambda rng, n, s=shift: np.round(rng.normal(s, 1, n), 3), 1),  # type: ignore[misc]
             Tape(lambda rng, n: np.round(rng.normal(0, 1, n), 3), 2),
             claim,
             error=1e-3,
             samples=100_000,
         ).run()
-        assert duel.refuted == broken
+        assert sequential_test.refuted == broken
 
 
 def _normal(epsilon: float) -> float:
@@ -245,18 +245,18 @@ def test_the_lower_bound_goes_on_to_rarer_events_of_a_larger_ratio() -> None:
         Tape(lambda rng, n, c=chances: rng.choice(3, n, p=c).astype(np.float64), seed)  # type: ignore[misc]
         for seed, chances in ((1, [0.68, 0.3, 0.02]), (2, [0.74, 0.25, 0.01]))
     )
-    duel = SequentialTest(first, second, Claim.of(0.1), error=1e-3, samples=100_000, until="end").run()
-    assert duel.refuted
-    assert 0.5 < duel.epsilon_lower <= math.log(2)
+    sequential_test = SequentialTest(first, second, Claim.of(0.1), error=1e-3, samples=100_000, until="end").run()
+    assert sequential_test.refuted
+    assert 0.5 < sequential_test.epsilon_lower <= math.log(2)
 
 
 def test_samples_that_were_drawn_before_only_train() -> None:
     first, second = response(0.9, 1), response(0.1, 2)
-    duel = SequentialTest(
+    sequential_test = SequentialTest(
         first, second, Claim.of(1), error=1e-3, samples=500, until="end", began=(first.draw(1000), second.draw(1000))
     ).run()
-    assert duel.spent == 500
-    assert duel.refuted
+    assert sequential_test.spent == 500
+    assert sequential_test.refuted
 
 
 @pytest.mark.parametrize("samples", [2, 7, 101])

@@ -1,4 +1,4 @@
-"""Tests that a duel forgets what was drawn while the manner of drawing changed, and keeps what it knew."""
+"""Tests that a sequential test forgets what was drawn while the manner of drawing changed, and keeps what it knew."""
 
 import math
 import time
@@ -35,7 +35,7 @@ class Scripted:
         return self._random.integers(0, 2, n)
 
 
-def duel(*, turned: tuple[int, ...], changes: tuple[int, ...], samples: int = 200_000) -> SequentialTest:
+def sequential_test(*, turned: tuple[int, ...], changes: tuple[int, ...], samples: int = 200_000) -> SequentialTest:
     one = Scripted(1, turned=turned, changes=changes, bit=0)
     two = Scripted(2, turned=turned, changes=(), bit=1)
     claim = Claim.of(0.1)
@@ -52,14 +52,14 @@ def draws(samples: int = 200_000) -> int:
 @pytest.mark.parametrize("changed", [True, False])
 def test_a_batch_during_which_the_manner_changed_is_no_evidence(changed: bool) -> None:
     first = (1, 2)  # what is drawn at first is learned from, and convicts of nothing
-    assert not duel(turned=(1,), changes=()).refuted
-    found = duel(turned=first, changes=(2,) if changed else ())
+    assert not sequential_test(turned=(1,), changes=()).refuted
+    found = sequential_test(turned=first, changes=(2,) if changed else ())
     assert found.refuted is not changed  # the same outputs convict where nothing else was amiss
 
 
 def test_what_was_refuted_before_stays_refuted() -> None:
     last = draws()
-    found = duel(turned=tuple(range(1, last)), changes=(last,))
+    found = sequential_test(turned=tuple(range(1, last)), changes=(last,))
     assert found.refuted
     assert found.epsilon_lower > 1
 
@@ -243,7 +243,7 @@ def test_the_scores_that_are_kept_are_those_whose_laws_differ_most() -> None:
 
 
 def test_each_manner_has_a_part_of_the_error() -> None:
-    found = duel(turned=(), changes=())
+    found = sequential_test(turned=(), changes=())
     parts = []
     for era in range(60):
         found._era = era

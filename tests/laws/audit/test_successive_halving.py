@@ -1,4 +1,4 @@
-"""Tests of several pairs race: the promising ones get the samples, and all together have one error."""
+"""Tests of several pairs: successive halving gives the promising ones the samples, and all together have one error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy.stats import binom
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Cuts, Wealth
 from discreet.audit.evidence.promises import Promises
-from discreet.audit.search import race
+from discreet.audit.search import successive_halving
 from discreet.audit.sequential_test import SequentialTest
 
 CLAIM = 0.1
@@ -45,45 +45,45 @@ def pair(epsilon: float, seed: int, *, samples: int = 8000, error: float = 1e-6,
 def test_the_most_promising_test_goes_on_wherever_it_stands() -> None:
     for seed in range(3):
         # Worth three standard deviations in 8,000 samples; the others have nothing to spare, or much.
-        duels = [pair(e, 10 * seed + k) for k, e in enumerate((CLAIM, 0.0, 0.05, 0.17))]
-        race(duels)
-        assert [duel.refuted for duel in duels] == [False, False, False, True]
-        assert duels[1].spent == duels[2].spent == 8000
+        sequential_tests = [pair(e, 10 * seed + k) for k, e in enumerate((CLAIM, 0.0, 0.05, 0.17))]
+        successive_halving(sequential_tests)
+        assert [sequential_test.refuted for sequential_test in sequential_tests] == [False, False, False, True]
+        assert sequential_tests[1].spent == sequential_tests[2].spent == 8000
 
 
 def test_one_that_is_clear_is_not_kept_waiting() -> None:
-    duels = [pair(e, 100 + k) for k, e in enumerate((0.25, 0.0))]
-    race(duels)
-    assert duels[0].refuted
-    assert duels[1].spent == 0
+    sequential_tests = [pair(e, 100 + k) for k, e in enumerate((0.25, 0.0))]
+    successive_halving(sequential_tests)
+    assert sequential_tests[0].refuted
+    assert sequential_tests[1].spent == 0
 
 
 def test_tests_without_hope_are_given_up() -> None:
     spent = []
     for seed in range(5):
-        duels = [pair(CLAIM, 200 + 10 * seed + k) for k in range(3)]
-        race(duels)
-        assert not any(duel.refuted for duel in duels)
-        spent.append(sum(duel.spent for duel in duels))
+        sequential_tests = [pair(CLAIM, 200 + 10 * seed + k) for k in range(3)]
+        successive_halving(sequential_tests)
+        assert not any(sequential_test.refuted for sequential_test in sequential_tests)
+        spent.append(sum(sequential_test.spent for sequential_test in sequential_tests))
     assert 3 * 8000 <= np.mean(spent) < 3 * 8 * 8000
 
 
 def test_a_test_that_began_goes_on_where_it_was() -> None:
-    duel = pair(0.17, 300)
-    assert duel.begin().spent == 8000
-    assert duel.begin().spent == 8000, "there is nothing left to begin"
-    assert duel.run(least=-math.inf).spent > 8000
-    assert duel.refuted
-    spent = duel.spent
-    assert duel.run().spent == spent, "it is over"
+    sequential_test = pair(0.17, 300)
+    assert sequential_test.begin().spent == 8000
+    assert sequential_test.begin().spent == 8000, "there is nothing left to begin"
+    assert sequential_test.run(least=-math.inf).spent > 8000
+    assert sequential_test.refuted
+    spent = sequential_test.spent
+    assert sequential_test.run().spent == spent, "it is over"
 
 
 def test_a_race_that_is_over_keeps_no_outputs() -> None:
-    duels = [pair(CLAIM, 400 + k) for k in range(3)]
-    for duel in duels:
-        assert len(duel.begin()._past) > 0
-    race(duels)
-    assert [len(duel._past) for duel in duels] == [0, 0, 0]
+    sequential_tests = [pair(CLAIM, 400 + k) for k in range(3)]
+    for sequential_test in sequential_tests:
+        assert len(sequential_test.begin()._past) > 0
+    successive_halving(sequential_tests)
+    assert [len(sequential_test._past) for sequential_test in sequential_tests] == [0, 0, 0]
 
 
 def test_what_a_bet_has_won_is_what_its_event_shows() -> None:
@@ -115,7 +115,7 @@ def test_a_race_that_always_goes_on_accuses_no_more_often_than_stated(
     monkeypatch.setattr(Wealth, "needed", lambda wealth, past: 0)
     error, races, accused = 0.3, 30, 0
     for k in range(races):
-        duels = [pair(epsilon, 1000 + 4 * k + j, samples=300, error=error / 3, more=2) for j in range(3)]
-        race(duels)
-        accused += any(duel.refuted for duel in duels)
+        sequential_tests = [pair(epsilon, 1000 + 4 * k + j, samples=300, error=error / 3, more=2) for j in range(3)]
+        successive_halving(sequential_tests)
+        accused += any(sequential_test.refuted for sequential_test in sequential_tests)
     assert bool(binom.sf(accused - 1, races, error) < 1e-9) is wrong
