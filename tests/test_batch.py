@@ -195,11 +195,11 @@ def test_no_question_has_more_noise_than_alone_with_its_part_of_the_budget(noise
 
 
 def test_selections_of_groups_share_the_delta_and_each_has_what_it_needs_of_epsilon() -> None:
-    """Needs: 1/8 and 1/4 for counts and selection by `seen`, 1/8 twice by `flag`, 1/4 for all: 7/8 together."""
+    """Needs: 1/8 and 1/4 for counts and selection by `seen`, 1/8 twice by month, 1/4 for all: 7/8 together."""
     questions = {
         "seen": "SELECT seen, COUNT(*) FROM visits GROUP BY seen",
         "which": "SELECT seen FROM visits GROUP BY seen",
-        "flags": "SELECT flag, COUNT(*) FROM visits GROUP BY flag",
+        "months": "SELECT date_trunc('month', seen), COUNT(*) FROM visits GROUP BY 1",
         "all": "SELECT COUNT(*) FROM visits",
     }
     batch = batch_of(questions, delta="1e-6")

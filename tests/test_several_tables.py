@@ -101,8 +101,7 @@ REFUSED: list[tuple[dict[str, Any], type[DiscreetError], str]] = [
             "The unit's column 'customer_id' is not in table 'regions'.\nHint: columns are: city, people; "
             "dp.PrivacyUnit.row() where each row is one person; else say how "
             "its rows lead to a unit, tables={'regions': \"column -> table.key\"}, or name it in public= if "
-            "its rows are "
-            "nobody's"
+            "it holds no personal data"
         ),
     ),
     (
@@ -144,9 +143,9 @@ REFUSED: list[tuple[dict[str, Any], type[DiscreetError], str]] = [
         {"public": ["regions", "orders"]},
         InvalidParameter,
         (
-            "The foreign key 'order_id -> orders.id' of table 'items' leads to the public table 'orders', whose "
-            "rows are nobody's.\nHint: say how the rows of 'items' lead to a unit, or name it public if "
-            "they are nobody's too"
+            "The foreign key 'order_id -> orders.id' of table 'items' leads to the public table 'orders', which "
+            "is public.\nHint: say how the rows of 'items' lead to a unit, or name it public if "
+            "it holds no personal data"
         ),
     ),
     (
