@@ -35,7 +35,7 @@ class Backend(Protocol):
         """Return the shape of a table as it is now."""
 
     def storages(self, table: str, ids: Collection[str]) -> dict[str, set[Storage]]:
-        """Return how a table stores these columns of ids now; names are looked up as `attach` does.
+        """Return the current storage types of each named column; names are looked up as `attach` does.
 
         Raises:
             InvalidParameter: a type of which no ids are made.

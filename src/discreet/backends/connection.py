@@ -1,6 +1,6 @@
 """Connections to DuckDB, the only ones on which this package's SQL may run: its meaning rests on their settings.
 
-Where a key has few bits, DuckDB gives each of its values a place of its own and need not look it up. That halves the
+Up to some key width DuckDB uses a perfect hash table, with one slot for each value of the key. That halves the
 cost of counting people whose ids are whole numbers close together. Each thread has such a table, and all of it is made,
 however few values there are: so it is for tables that have more rows, and for few aggregates.
 """

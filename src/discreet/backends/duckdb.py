@@ -96,7 +96,7 @@ class DuckDB:
         return TableShape(columns, source.text, source.delimiter)
 
     def storages(self, table: str, ids: Collection[str]) -> dict[str, set[Storage]]:
-        """Return how a table stores these columns of ids now; a column that is not there has no storage."""
+        """Return the current storage types of each named column; none for a column that is not there."""
         source = self._sources[table]
         if source.text:
             return {n: {Storage.CELLS} for n in ids}

@@ -108,7 +108,7 @@ def id_of(cell: object) -> str | None:
 
 
 def one_kind(stored: Mapping[Place, Collection[Storage]], pinned: Mapping[Place, str]) -> str:
-    """Return the kind of ids that are compared with each other.
+    """Return the common id type for columns that share a privacy unit.
 
     Args:
         stored: how each of the columns stores them now.
