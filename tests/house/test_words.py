@@ -53,8 +53,9 @@ def test_no_source_file_has_a_phrase_of_the_list() -> None:
 def _messages(tree: ast.Module) -> str:
     """Return the sentences of a file that are no docstring: what a user may be shown."""
     docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-    texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    return "\n".join(n.value for n in texts if id(n) not in docs and " " in n.value.strip())
+    constants = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in docs]
+    texts = [n.value for n in constants if isinstance(n.value, str)]
+    return "\n".join(text for text in texts if " " in text.strip())
 
 
 def test_messages_say_query() -> None:

@@ -62,6 +62,10 @@ def with_all_missing(
                 raise
             found.append(MissingFact("", error.message.rstrip("."), error.hint))
             break
+        except DiscreetError:
+            if not any(_makes_another_type(fact, table) for fact in found for table in tables):
+                raise
+            break  # the refusal may be that of the stand-in
     if first is None:
         assert done is not None
         return done
@@ -134,6 +138,12 @@ def _with_stand_ins(table: TableSchema, missing: Sequence[MissingFact]) -> Table
         if fact.column in table.columns
     }
     return replace(table, facts={**table.facts, **more}) if more else table
+
+
+def _makes_another_type(fact: MissingFact, table: TableSchema) -> bool:
+    """Return whether a stand-in makes numbers of what is stored as something else."""
+    stored = table.columns.get(fact.column)
+    return fact.kind == "range" and stored is not None and not stored.is_number
 
 
 def _stand_in(kind: str, stored: Type | None) -> Fact:
