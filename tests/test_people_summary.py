@@ -245,7 +245,7 @@ def test_the_population_s_budget_pays_as_well_and_may_refuse() -> None:
         s.sql(GROUP.format("a"), epsilon="0.1")
         found = spending_of(s._account, epsilon="0.1")
         assert s.remaining.epsilon == Fraction(1, 10)
-        with pytest.raises(BudgetExceeded, match=r"asks ε = 0\.2, and ε = 0\.1 is left"):
+        with pytest.raises(BudgetExceeded, match=r"needs ε = 0\.2, and ε = 0\.1 is left"):
             spending_of(s._account, epsilon="0.2")
         s._account.freeze(by="owner", reason="a pause")
         assert spending_of(s._account, epsilon="0.1").counts == found.counts

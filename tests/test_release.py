@@ -9,7 +9,7 @@ import json
 import math
 import pickle
 from itertools import pairwise
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pandas as pd
@@ -318,11 +318,12 @@ def test_copies_show_the_same_and_reach_no_ledger_or_source(session: Session, co
 
 
 def held_by(value: Any) -> list[Any]:
-    """Every object that an object holds, of classes and modules nothing."""
+    """Every object that an object holds, of classes and modules nothing, of functions what they close over."""
     found: dict[int, Any] = {id(value): value}
     waiting = [value]
     while waiting:
-        near = gc.get_referents(waiting.pop())
+        held = waiting.pop()
+        near = [held.__closure__, held.__defaults__] if isinstance(held, FunctionType) else gc.get_referents(held)
         fresh = [o for o in near if id(o) not in found and not isinstance(o, type | ModuleType)]
         found |= {id(o): o for o in fresh}
         waiting += fresh

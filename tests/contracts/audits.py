@@ -178,7 +178,7 @@ def totals(query: str) -> AuditRow:
 
 
 @dataclass(frozen=True)
-class LessSpread(Ours):
+class LessTreeNoise(Ours):
     """The engine with half of the noise in trees."""
 
     def plan(self, connection: Connection, query: str) -> Query:
@@ -209,16 +209,16 @@ def by_rank(query: str, *, ci: int, long: int) -> AuditRow:
     sound, twin = (
         sampled(_nodes(kind(delta=0), query, AT_BOTH_ENDS), 0, 1, Budget(epsilon=1)) for kind in (Ours, Steeper)
     )
-    return AuditRow("Spread", query, sound, twin, "16 times the rate", ci, long)
+    return AuditRow("TreeShape", query, sound, twin, "16 times the rate", ci, long)
 
 
 def spread(query: str, *, ci: int, long: int, worlds: Neighbours | None = None, **settings: Any) -> AuditRow:
     """All nodes of a tree that a question looks at, in the order in which they are drawn."""
     sound, twin = (
         sampled(_nodes(kind(delta=0, **settings), query, worlds), 0, 1, Budget(epsilon=1))
-        for kind in (Ours, LessSpread)
+        for kind in (Ours, LessTreeNoise)
     )
-    return AuditRow("Spread", query, sound, twin, "½ of the noise", ci, long)
+    return AuditRow("TreeShape", query, sound, twin, "½ of the noise", ci, long)
 
 
 def staged(sql: str, slip: Staging, **options: Any) -> AuditRow:

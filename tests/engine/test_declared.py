@@ -90,6 +90,15 @@ def test_mechanisms_of_every_kind_are_charged() -> None:
         assert "session.charge" in caught.value.hint and s.charge(ByHand()).epsilon == Fraction(1, 10)
 
 
+@pytest.mark.parametrize("data", [(), (1, 2, 3)])
+@pytest.mark.parametrize("mechanism", [Laplace(epsilon=1), Exponential(epsilon=1)])
+def test_data_of_another_number_is_refused_before_the_charge(mechanism: Mechanism, data: tuple[int, ...]) -> None:
+    with session() as s:
+        with pytest.raises(InvalidParameter, match=f"does not release {len(data)} values"):
+            s.release(mechanism, *data)
+        assert s.history() == []
+
+
 def test_people_with_budgets_of_their_own_are_not_charged_for_what_says_nothing_of_them() -> None:
     with session(budget=None, per_person=dp.Budget(1)) as s, pytest.raises(InvalidParameter, match="of their own"):
         s.charge(Laplace(epsilon=1))

@@ -18,7 +18,7 @@ def node_classes() -> dict[str, str]:
     found = {}
     for path in NODES.glob("*.py"):
         for item in tree_of(path).body:
-            if isinstance(item, ast.ClassDef) and {ast.unparse(b) for b in item.bases} & {"Node", "OfSpread"}:
+            if isinstance(item, ast.ClassDef) and {ast.unparse(b) for b in item.bases} & {"Node", "OfTree"}:
                 found[item.name] = module_of(path)
     return found
 

@@ -100,7 +100,7 @@ REFUSED = [
      "SUM(DISTINCT …) is not supported inside a subquery."),
     ("SELECT COUNT(*) FROM (SELECT 1) t", "A subquery names no table."),
     ("WITH RECURSIVE t AS (SELECT id FROM orders UNION ALL SELECT id FROM t) SELECT COUNT(*) FROM t",
-     "WITH RECURSIVE is not answered here: how often it goes round would depend on the data."),
+     "WITH RECURSIVE is not supported here: how often it goes round would depend on the data."),
     ("WITH t AS (SELECT id FROM customers) SELECT COUNT(*) FROM orders",
      "The subquery 't' of WITH is not used."),
     # subqueries in WHERE and in the place of values

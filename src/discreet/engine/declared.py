@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -60,16 +61,27 @@ def charge_mechanism(
     return charge
 
 
-def check_releases(mechanism: Mechanism) -> None:
-    """Refuse, before the charge, a mechanism that is not used by one call.
+def check_releases(mechanism: Mechanism, data: tuple[Any, ...]) -> None:
+    """Refuse, before the charge, a mechanism that is not used by one call, or not by a call with so many arguments.
 
     Raises:
-        InvalidParameter: it has no `release`.
+        InvalidParameter: it has no `release`, or one that takes other arguments.
     """
-    if not callable(getattr(mechanism, "release", None)):
+    given: object = mechanism
+    if not isinstance(given, Mechanism):
+        return  # the charge refuses it
+    release = getattr(mechanism, "answer" if isinstance(mechanism, Numeric) else "release", None)
+    if not callable(release):
         raise InvalidParameter(
             f"{type(mechanism).__name__} has no release().", hint="session.charge(mechanism), then use its own methods"
         )
+    try:
+        inspect.signature(release).bind(*data)
+    except TypeError:
+        raise InvalidParameter(
+            f"{type(mechanism).__name__} does not release {len(data)} values.",
+            hint=f"session.release(mechanism, …) takes what release{inspect.signature(release)} takes",
+        ) from None
 
 
 def released(mechanism: Mechanism, data: tuple[Any, ...]) -> NoisyValue:

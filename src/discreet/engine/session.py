@@ -204,7 +204,7 @@ class Session:
         """
         from discreet.engine.declared import check_releases, released
 
-        check_releases(mechanism)
+        check_releases(mechanism, data)
         self.charge(mechanism, relation=relation, delta=delta)
         return released(mechanism, data)
 
