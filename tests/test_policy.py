@@ -110,6 +110,17 @@ def test_a_session_over_it_answers_from_any_folder(
     assert not Path("discreet.ledger").exists()
 
 
+def test_its_places_stay_where_they_were_when_it_was_read(
+    policy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = policy()
+    monkeypatch.chdir(tmp_path)
+    read = Policy.read(Path(place).name)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert read.tables["visits"].source == str(tmp_path / "visits.parquet")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [

@@ -132,7 +132,7 @@ class Policy:
             SourceError: it cannot be read, or is not TOML.
             InvalidParameter: an unknown key, a value of another kind, or sections that contradict each other.
         """
-        shown, folder = os.fspath(path), Path(path).expanduser().parent
+        shown, folder = os.fspath(path), Path(path).expanduser().absolute().parent
         try:
             said = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
         except OSError:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import threading
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs
 import pytest
 
 import discreet as dp
+from discreet.backends.frames import readable
+from discreet.backends.person_filter import PersonFilter
 from discreet.errors import DiscreetError, InvalidParameter, SourceError, UnsupportedQuery
 from tests.backends.asking import CLEAN_ROWS, Known, answers, connected, counted
 
@@ -243,6 +248,69 @@ def test_a_stream_is_read_once_and_that_is_said(capsys: pytest.CaptureFixture[st
     with pytest.raises(SourceError, match=r"cannot be read \(.*\)") as caught:
         connected({"t": OneStream(table, 0)})
     assert "read twice" not in str(caught.value) and caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
+def test_a_dataset_is_what_it_held_at_connect_though_its_file_is_written_before_a_read(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / f"t.{kind}"
+
+    def write(people: int) -> None:
+        new = pa.table({"uid": list(range(people)), "x": [1] * people})
+        ds.write_dataset(new, tmp_path / "new", format=kind, existing_data_behavior="delete_matching")
+        (tmp_path / "new" / f"part-0.{kind}").replace(file)
+
+    write(10)
+    unit = dp.PrivacyUnit("uid", max_groups=1, max_rows=1)
+    options: dict[str, Any] = {"population": "p", "per_person": dp.Budget(epsilon=20), "ledger": ":memory:"}
+    before = PersonFilter.leave_out
+    with dp.connect({"t": ds.dataset(file, format=kind)}, unit=unit, **options) as session:
+        assert capsys.readouterr().err == "discreet: the dataset for 't' was read once, now, and is kept in memory\n"
+        monkeypatch.setattr(PersonFilter, "leave_out", lambda *a: (before(*a), write(300))[0])
+        assert session.sql("SELECT COUNT(*) AS n FROM t", epsilon=20).value == 10, "and not people who have not paid"
+
+
+def test_a_dataset_and_a_reader_are_copied_out_of_a_mapped_file(tmp_path: Path) -> None:
+    file = tmp_path / "t.arrow"
+    table = pa.table({"x": [1] * 1000})
+    with pa.ipc.new_file(file, table.schema) as out:
+        out.write_table(table)
+    local = pa.fs.LocalFileSystem(use_mmap=True)
+    with pa.memory_map(str(file)) as mapped:
+        sources = [ds.dataset(str(file), format="ipc", filesystem=local), pa.ipc.open_file(mapped)]
+        kept = [readable(s)[0] for s in sources]
+    bare = file.read_bytes().replace((1).to_bytes(8, "little") * 1000, (2).to_bytes(8, "little") * 1000)
+    with file.open("r+b") as same:
+        same.write(bare)
+    assert ds.dataset(file, format="ipc").to_table()["x"][500].as_py() == 2
+    assert [k["x"].unique().to_pylist() for k in kept] == [[1], [1]]
+
+
+@pytest.mark.parametrize("kind", ["memory", "union", "filtered", "empty"])
+def test_a_dataset_of_any_kind_is_read(kind: str, tmp_path: Path) -> None:
+    table = pa.table({"x": [1, 2, 3]})
+    ds.write_dataset(table, tmp_path / "d", format="parquet")
+    of_files = ds.dataset(tmp_path / "d")
+    found = {
+        "memory": ds.dataset(table),
+        "union": ds.dataset([ds.dataset(table), of_files]),
+        "filtered": of_files.filter(ds.field("x") > 1),
+        "empty": of_files.filter(ds.field("x") > 9),
+    }
+    rows = {"memory": 3, "union": 6, "filtered": 2, "empty": 0}
+    with connected({"t": found[kind]}) as session:
+        assert session.sql("SELECT COUNT(*) AS n FROM t", epsilon=400).value == rows[kind]
+
+
+def test_no_cell_of_a_dataset_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("x\n1\n")
+    found = ds.dataset(file, format="csv")
+    file.write_text("x\nsecret\n")
+    with pytest.raises(SourceError, match="cannot be read") as caught:
+        connected({"t": found})
+    assert "secret" not in str(caught.value) and caught.value.__context__ is None
 
 
 def test_duckdb_relations_and_connections_are_read_and_left_as_they_are() -> None:

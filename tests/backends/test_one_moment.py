@@ -307,3 +307,17 @@ def test_many_threads_ask_while_the_file_is_written(tmp_path: Path) -> None:
 
         with ThreadPoolExecutor(4) as pool:
             assert set(pool.map(ask, range(40))) <= {0, 4}
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t*.csv"])
+def test_a_relative_path_means_the_folder_where_it_was_connected(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "a[1]", tmp_path / "b"
+    for folder, rows in ((here, 4), (there, 3)):
+        folder.mkdir()
+        save(folder / "t.csv", {"uid": list(range(rows)), "x": [10] * rows})
+    monkeypatch.chdir(here)
+    with opened(Path(name)) as session:
+        monkeypatch.chdir(there)
+        assert session.sql("SELECT COUNT(*) AS n FROM t", epsilon=400).value == 4

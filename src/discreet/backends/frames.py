@@ -28,10 +28,11 @@ def readable(frame: Any) -> tuple[Any, Mapping[str, Any]]:
     elif module == "polars" and hasattr(frame, "collect_schema"):
         frame = _polars(frame)
     elif module == "pyarrow" and hasattr(frame, "schema"):
+        is_table = hasattr(frame, "columns")
         frame = frame.read_all() if hasattr(frame, "read_all") else frame  # a reader gives its rows only once
-        frame = _table(frame) if hasattr(frame, "columns") else Streamed(frame)
+        frame = _table(frame) if is_table else _kept(frame)
     elif module not in _KNOWN and hasattr(frame, "__arrow_c_stream__"):
-        frame = _table(_stream(frame))
+        frame = _kept(_stream(frame))
     else:
         raise InvalidParameter(
             f"a {type(frame).__name__} cannot be connected.",
@@ -105,9 +106,13 @@ def _polars(frame: Any) -> Any:
 
 
 def is_read_once(frame: object) -> bool:
-    """Whether the rows of a frame are taken at connect, and kept: it is a stream, and gives them only once."""
+    """Whether the rows of a frame are taken at connect, and kept: it is a stream, which gives them only once, or a
+    dataset, of which nothing tells whether what stands behind it was written since.
+    """
     module = type(frame).__module__.split(".")[0]
-    return (module not in _KNOWN or hasattr(frame, "read_all")) and hasattr(frame, "__arrow_c_stream__")
+    if module == "pyarrow" and not hasattr(frame, "columns"):
+        return True
+    return module not in _KNOWN and hasattr(frame, "__arrow_c_stream__")
 
 
 _KNOWN = frozenset({"pandas", "polars", "pyarrow"})
@@ -132,8 +137,39 @@ def _stream(frame: Any) -> Any:
     )
 
 
+def _kept(dataset: Any) -> Any:
+    """Return the rows of a dataset or a table of Arrow's as they are now, as a table of its own.
+
+    Its files, if it has any, may be written at any time. The copy is a whole one: batches may lie in a mapped file.
+    """
+    import pyarrow as pa
+
+    try:
+        streamed = Streamed(dataset)
+        copies = [_copied(_table(batch)) for batch in dataset.to_batches()]
+        return pa.concat_tables([streamed.schema.empty_table(), *copies])
+    except Exception as error:  # whose words may quote a cell
+        failed = type(error).__name__
+    raise SourceError(
+        f"The rows of a {type(dataset).__name__} cannot be read ({failed}).",
+        hint="check its files, or connect their path or glob instead",
+    )
+
+
+def _copied(batch: Any) -> Any:
+    import pyarrow as pa
+
+    copy = pa.BufferOutputStream()
+    with pa.ipc.new_stream(copy, batch.schema) as stream:
+        stream.write_batch(batch)
+    return pa.ipc.open_stream(copy.getvalue()).read_all()
+
+
 class Streamed:
-    """A dataset of Arrow's as a stream of mended batches, which can be read more than once."""
+    """A dataset of Arrow's as a stream of mended batches, which can be read more than once.
+
+    Whoever makes one watches the state of the files that it reads.
+    """
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset

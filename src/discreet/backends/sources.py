@@ -102,11 +102,12 @@ def _relations(source: Any) -> Any:
 
 
 def _file(name: str, path: str, connection: duckdb.DuckDBPyConnection, names: Sequence[str] | None) -> Source:
-    suffix = _suffix(_files(path)[0])
+    here = _here(path)
+    suffix = _suffix(_files(path, here)[0])
 
     def files() -> list[str]:
         """Return the files of the path as they are now."""
-        found = _files(path)
+        found = _files(path, here)
         if _suffix(found[0]) != suffix:
             raise SourceError(f"The files of {path!r} are of another kind now.", hint="connect again")
         return found
@@ -139,16 +140,27 @@ def _path(source: str | os.PathLike[Any]) -> str:
     return path
 
 
-def _files(path: str) -> list[str]:
+def _here(path: str) -> str:
+    """Return the folder in which a relative path starts, which stays the same wherever the process goes later."""
+    if Path(path).expanduser().is_absolute():
+        return ""
+    try:
+        return str(Path.cwd())
+    except OSError:  # it was removed, and nothing is in it
+        return ""
+
+
+def _files(path: str, here: str) -> list[str]:
     expanded = str(Path(path).expanduser())
-    if Path(expanded).is_dir():
+    whole = str(Path(here) / expanded)
+    if Path(whole).is_dir():
         raise SourceError(
             f"{Path(path).name!r} is a directory.", hint="name a file, or a glob such as visits/*.parquet"
         )
     files = (
-        [expanded]
-        if Path(expanded).exists()
-        else sorted(glob.glob(expanded))  # noqa: PTH207  # Path.glob takes no absolute pattern
+        [whole]
+        if Path(whole).exists()
+        else sorted(str(Path(here) / f) for f in glob.glob(expanded, root_dir=here or None))  # noqa: PTH207  # Path.glob takes no absolute pattern
         if _GLOB.search(expanded)
         else []
     )
@@ -204,7 +216,8 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
     view = f"frame\x01{name}"  # no table can be called that
     plain, objects = readable(frame)
     if is_read_once(frame):
-        print(f"discreet: the stream for {name!r} was read once, now, and is kept in memory", file=sys.stderr)
+        what = "dataset" if hasattr(frame, "get_fragments") else "stream"
+        print(f"discreet: the {what} for {name!r} was read once, now, and is kept in memory", file=sys.stderr)
     made: dict[frozenset[str], Any] = {}
 
     def framed(ids: Collection[str]) -> dict[str, Any]:
@@ -230,7 +243,7 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
 def _database(path: str, connection: duckdb.DuckDBPyConnection) -> dict[str, Source]:
     import duckdb
 
-    files = _files(path)
+    files = _files(path, _here(path))
     if len(files) > 1:
         raise SourceError("One DuckDB database at a time.", hint="name one file")
     try:

@@ -55,8 +55,9 @@ def connect(
 
     Args:
         source: a path or glob (Parquet, CSV, JSON, a DuckDB database), a data frame (pandas, polars,
-            pyarrow), an open DuckDB connection or relation or whatever else gives an Arrow stream (read once, and kept
-            in memory), or a dict of table names to these; or a policy file, `discreet.toml`, which says the rest. Then
+            pyarrow), an open DuckDB connection or relation, a pyarrow dataset or whatever else gives an Arrow stream
+            (read once, and kept in memory), or a dict of table names to these; or a policy file, `discreet.toml`, which
+            says the rest. Then
             `unit` and `columns` can only tighten what it says, `population` chooses one of several, and what else it
             fixes is refused.
         unit: who is protected, with caps: `PrivacyUnit("user_id", max_groups=3, max_rows=10)` or `PrivacyUnit.row()`;
