@@ -326,3 +326,41 @@ def test_the_example_of_the_reference_is_read(tmp_path: Path) -> None:
     found = Policy.read(tmp_path / "p.toml").connection(analyst="ana")
     assert found.locked and found.cap == dp.Budget(1, 1e-7)
     assert found.arguments["per_person"] == dp.Budget(2, 1e-6)
+
+
+def test_no_query_has_caps_chosen_that_the_policy_fixes(policy: Any) -> None:
+    words = "The policy fixes max_groups and max_rows, and bounds='auto' would choose it."
+    with dp.connect(policy()) as session:
+        assert words in refusal(lambda: session.sql(COUNT, epsilon=1, bounds="auto"))
+        assert words in refusal(lambda: session.plan(COUNT, epsilon=1, bounds="auto"))
+        assert session.remaining == session.budget
+    uncapped = POLICY.replace("max_groups = 2\nmax_rows = 4\n", "")
+    with dp.connect(policy(uncapped), bounds="auto") as session:
+        session.plan(COUNT, epsilon=1)
+
+
+def test_no_query_has_ranges_chosen_that_the_policy_says(policy: Any) -> None:
+    total = "SELECT SUM(amount) AS s FROM visits"
+    with dp.connect(policy()) as session:
+        declared = session.plan(total, epsilon=1)
+        assert session.plan(total, epsilon=1, bounds="values").query == declared.query
+
+
+def test_caps_hold_for_analysts_who_cannot_reach_the_table_that_says_them(policy: Any) -> None:
+    other = '[table.more]\nsource = "visits.parquet"\nunit = "user_id"\n'
+    text = ANALYSTS.replace('"visits", "regions"', '"more"')
+    limited = Policy.read(policy(POLICY + other + text)).connection(analyst="ana")
+    assert set(limited.arguments["source"]) == {"more"}
+    assert limited.arguments["unit"] == dp.PrivacyUnit("user_id", max_groups=2, max_rows=4)
+    wider = dp.PrivacyUnit("user_id", max_groups=4, max_rows=50)
+    read = Policy.read(policy(POLICY + other + text))
+    assert "not within the policy" in refusal(lambda: read.connection(analyst="ana", unit=wider))
+    assert "The policy fixes max_groups" in refusal(lambda: read.connection(analyst="ana", bounds="auto"))
+    apart = Policy.read(policy(POLICY + other + "max_rows = 5\n" + text))
+    assert "give all tables of a population the same caps" in refusal(lambda: apart.connection(analyst="ana"))
+
+
+def test_a_ledger_in_memory_is_refused(policy: Any) -> None:
+    place = policy(POLICY.replace('"customers.ledger"', '":memory:"'))
+    words = "[population.customers] keeps its ledger in memory: the budget would begin anew at each connect."
+    assert words in refusal(lambda: dp.connect(place))

@@ -96,6 +96,7 @@ class PolicyTerms:
         cap: the analyst's budget.
         missing: facts that the policy has to say and does not.
         budget: the fact that a new account has no budget, in the policy's words.
+        fixed: the caps that the policy says, which no question may have chosen.
     """
 
     arguments: dict[str, Any]
@@ -103,6 +104,7 @@ class PolicyTerms:
     cap: Budget | None
     missing: tuple[MissingFact, ...]
     budget: MissingFact
+    fixed: frozenset[str] = frozenset()
 
     def lacks(self, terms: Sequence[MissingFact]) -> list[MissingFact]:
         """Return facts that are missing before anything can be asked, each as the policy says it where it has to."""
@@ -183,6 +185,7 @@ class Policy:
                 f"The policy lets {analyst!r} query no table of {whose!r}.",
                 hint="give the population= of one of the tables that it lists",
             )
+        people = {n: t for n, t in self.tables.items() if t.population == whose}  # whoever asks: caps hold for all
         terms = self.populations[whose]
         missing = [
             MissingFact(
@@ -193,7 +196,7 @@ class Policy:
         ]
         arguments: dict[str, Any] = {
             "source": {n: t.source for n, t in tables.items()},
-            "unit": None if missing else _tightened(_unit(private), unit, max_groups, max_rows),
+            "unit": None if missing else _tightened(_unit(private, people), unit, max_groups, max_rows),
             "public": [n for n, t in tables.items() if not t.population],
             "columns": _narrowed({n: t.columns for n, t in tables.items()}, columns or {}),
             "population": whose,
@@ -202,17 +205,14 @@ class Policy:
             "names": _names(tables),
             **terms.terms,
         }
-        fixed = {"max_groups", "max_rows"} & {cap for t in private.values() for cap in t.caps}
-        if bounds == "auto" and fixed:
-            raise InvalidParameter(
-                f"The policy fixes {' and '.join(sorted(fixed))}, and bounds='auto' would choose it.",
-                hint="leave bounds= out; bounds='values' chooses missing ranges alone",
-            )
+        fixed = frozenset(cap for t in people.values() for cap in t.caps)
+        refuse_chosen(bounds, fixed)
         if bounds is not None:
             arguments["bounds"] = bounds
         budget = _under(f"population.{whose}", "budget = { epsilon = 3, delta = 1e-6 }")
         lacks_budget = MissingFact("policy", f"the privacy budget of {whose!r}", budget)
-        return PolicyTerms(arguments, terms.locked, None if who is None else who.budget, tuple(missing), lacks_budget)
+        cap = None if who is None else who.budget
+        return PolicyTerms(arguments, terms.locked, cap, tuple(missing), lacks_budget, fixed)
 
     def _analyst(self, name: str | None) -> PolicyAnalyst | None:
         if name is None and self.analysts:
@@ -241,6 +241,19 @@ def refuse_fixed(given: Mapping[str, object]) -> None:
             raise InvalidParameter(f"{name}= is fixed by the policy.", hint=f"leave {name}= out")
 
 
+def refuse_chosen(bounds: str | None, fixed: Collection[str]) -> None:
+    """Refuse to have caps chosen that the policy fixes.
+
+    Raises:
+        InvalidParameter: `bounds` is "auto", and some are fixed.
+    """
+    if bounds == "auto" and fixed:
+        raise InvalidParameter(
+            f"The policy fixes {' and '.join(sorted(fixed))}, and bounds='auto' would choose it.",
+            hint="leave bounds= out; bounds='values' chooses missing ranges alone",
+        )
+
+
 def _under(section: str, *lines: str) -> str:
     return f"{' or '.join(f'`{line}`' for line in lines)} under [{section}] in the policy"
 
@@ -251,11 +264,13 @@ def _population(name: str, said: Section, folder: Path) -> Population:
     _check_keys(where, said, keys)
     terms: dict[str, Any] = {k: _text(where, k, said[k]) for k in ("relation", "filter", "analysts") if k in said}
     terms |= {k: _budget(where, k, said[k]) for k in ("budget", "per_person") if k in said}
-    return Population(
-        _place(_text(where, "ledger", said.get("ledger", "discreet.ledger")), folder),
-        terms,
-        _flag(where, "locked", said),
-    )
+    ledger = _text(where, "ledger", said.get("ledger", "discreet.ledger"))
+    if ledger == ":memory:":
+        raise InvalidParameter(
+            f"{where} keeps its ledger in memory: the budget would begin anew at each connect.",
+            hint='ledger = "discreet.ledger"',
+        )
+    return Population(_place(ledger, folder), terms, _flag(where, "locked", said))
 
 
 def _table(name: str, said: Section, folder: Path, populations: Sequence[str]) -> PolicyTable:
@@ -328,9 +343,9 @@ def _fact(where: str, said: object) -> Fact:
         raise InvalidParameter(f"{where}: {getattr(error, 'message', 'no such list')}", hint=hint) from None
 
 
-def _unit(private: Mapping[str, PolicyTable]) -> PrivacyUnit:
-    """Return the unit of all tables of one population."""
-    each_row = {t.each_row for t in private.values()}
+def _unit(private: Mapping[str, PolicyTable], people: Mapping[str, PolicyTable]) -> PrivacyUnit:
+    """Return the unit of the tables of one population that are queried, with the caps of all of its tables."""
+    each_row = {t.each_row for t in people.values() if t.each_row or t.unit}
     if len(each_row) > 1:
         raise InvalidParameter(
             "Tables of one population say each_row and a unit with a column.", hint="give them two populations"
@@ -341,7 +356,7 @@ def _unit(private: Mapping[str, PolicyTable]) -> PrivacyUnit:
     if not plain:
         raise InvalidParameter("No table of the population has a column with the person's id.", hint=FORM)
     caps: dict[str, int] = {}
-    for name, table in private.items():
+    for name, table in people.items():
         for cap, most in table.caps.items():
             if caps.setdefault(cap, most) != most:
                 raise InvalidParameter(

@@ -92,3 +92,15 @@ def test_what_cannot_be_drafted_is_refused(call: Call, args: list[str], words: s
     assert refused.exit_code in (2, 4)
     assert words in refused.stderr
     assert not Path("discreet.toml").exists()
+
+
+def test_no_name_brings_a_line_of_its_own_in_force(call: Call) -> None:
+    plain = {"user_id": [1], "b_uid": [1], "n": [[1]], "v": [1]}
+    for break_ in ("\n", "\r\n", "\x7f", "\u2028"):
+        names = {n: f"{n}{break_}_uid{break_}public = true{break_}#" for n in ("b_uid", "n", "v")}
+        pl.DataFrame(plain).rename(names).write_parquet("odd.parquet")
+        drafted = call("init", "odd.parquet", "-o", "-")
+        assert drafted.exit_code == 0, drafted.stderr
+        said = tomllib.loads(drafted.stdout)["table"]
+        assert said == {"odd": {"source": "odd.parquet", "population": "odd"}}
+        assert all(line.isprintable() for line in drafted.stdout.split("\n"))

@@ -115,7 +115,7 @@ def _draft(tables: Mapping[str, tuple[str, TableShape]], population: str, folder
 def _unit(columns: Mapping[str, str | None]) -> str:
     """Return what stands after `unit =`: a column whose name looks like that of an id, for the owner to judge."""
     likely = [name for name in columns if _ID.search(name)]
-    others = f", or {', '.join(likely[1:4])}" if len(likely) > 1 else ""
+    others = f", or {', '.join(map(_key, likely[1:4]))}" if len(likely) > 1 else ""
     return f"{_quoted(likely[0] if likely else 'COLUMN'):<20} # column with the person's id{others}"
 
 
@@ -125,7 +125,7 @@ def _facts(shape: TableShape) -> Iterator[str]:
     for name, kind in shape.columns.items():
         key = f"# columns.{_key(name)} = "
         if kind is None:
-            yield f"# {name} is nested or binary, and cannot be queried.\n"
+            yield f"# {_key(name)} is nested or binary, and cannot be queried.\n"
         elif shape.text:
             yield f'{key}{{ range = [LOW, HIGH] }}   # or {{ values = ["A", "B"] }}\n'
         else:
@@ -148,7 +148,9 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    """Return the text as one of TOML, on one line, with nothing in it that does not print."""
+    written = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in written)
 
 
 def _sql_name(name: str) -> str:

@@ -166,7 +166,8 @@ def _session(
             return [account.asked_by(analyst)]
 
         book, (account,), tables = _open(opened, backend, place, facts, {whose: known}, {whose: owners}, accounts)
-        session = Session(book, [account], backend, tables, version, bounds=bounds)
+        fixed = frozenset[str]() if by is None else by.fixed
+        session = Session(book, [account], backend, tables, version, bounds=bounds, fixed=fixed)
         opened.pop_all()
         return session
 

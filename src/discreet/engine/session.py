@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +20,7 @@ from discreet.engine.sql_recipe import (
     share_parameter,
 )
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate
+from discreet.policy import refuse_chosen
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
 
@@ -66,12 +67,14 @@ class Session:
         *,
         units: Mapping[str, tuple[PrivacyUnit, PrivacyUnit]] | None = None,
         bounds: str | None = None,
+        fixed: Collection[str] = (),
     ) -> None:
         self._ledger = ledger
         self._desk = Desk(Payers(tuple(accounts)), backend, tables, version)
         self._units = units
         self._opened: set[OpenRun[Any, Any]] = set()
         self._bounds = bounds_parameter(bounds)
+        self._fixed = frozenset(fixed)  # caps that a policy says
 
     @property
     def tables(self) -> list[str]:
@@ -425,6 +428,7 @@ class Session:
     ) -> QueryParameters:
         """Return a question as it was asked, without its ε."""
         chosen = bounds if self._units else bounds_parameter(bounds) or self._bounds
+        refuse_chosen(chosen, self._fixed)
         desk = self._desk
         given = (sql, dialect, delta, noise, truncation, chosen, desk.version, desk.payers.accounts)
         return QueryParameters(*given) if self._units is None else FlowParameters(*given, units=self._units)
