@@ -145,7 +145,7 @@ class Policy:
             ) from None
         _check_keys("The policy", said, ("population", "table", "analyst"))
         sections = {kind: _section(kind, said.get(kind, {})) for kind in ("population", "table", "analyst")}
-        populations = {n: _population(n, s, folder) for n, s in sections["population"].items()}
+        populations = {n: _population(n, s, Path(path).expanduser().parent) for n, s in sections["population"].items()}
         tables = {n: _table(n, s, folder, list(populations)) for n, s in sections["table"].items()}
         analysts = {n: _analyst(n, s, list(tables)) for n, s in sections["analyst"].items()}
         if not any(table.population for table in tables.values()):
