@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -18,7 +19,7 @@ from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.reference.expression import Row
 from tests.reference.measures import CountUnits, OnLattice
-from tests.reference.question import Cells, Key, Order, bounded_cells
+from tests.reference.question import Cells, Key, Order, Question, bounded_cells
 from tests.reference.sql import table_sql
 from tests.reference.values import Kind, Value
 from tests.strategies.questions import SCHEMA, TABLE, Case
@@ -101,10 +102,20 @@ def grid_exponent(m: OnLattice) -> int:
 
 def reference_cells(case: Case, plan: Query, order: Order) -> Cells:
     """What the referee says; its columns in the plan's order, and the number of units last where groups are private."""
-    question = case.question.on_lattice(grid_exponent)
+    question = with_known_keys(case, plan).on_lattice(grid_exponent)
     if question.groups is None:
         question = replace(question, measures=(*question.measures, CountUnits()))
     return bounded_cells(case.rows, question, order)
+
+
+def with_known_keys(case: Case, plan: Query) -> Question:
+    """The case's question, with the keys that the plan knows of its expressions."""
+    question, lists = case.question, plan.question.keys.lists
+    if question.groups is not None or lists is None:
+        return question
+    places = key_places(case, plan)
+    known = {tuple(as_value(key[i]) for i in places) for key in product(*lists)}
+    return replace(question, declared_keys=tuple(known))
 
 
 def columns_of(case: Case, plan: Query) -> list[tuple[int, ...]]:
