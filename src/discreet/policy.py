@@ -134,9 +134,9 @@ class Policy:
             SourceError: it cannot be read, or is not TOML.
             InvalidParameter: an unknown key, a value of another kind, or sections that contradict each other.
         """
-        shown, folder = os.fspath(path), Path(path).expanduser().absolute().parent
+        shown, file = os.fspath(path), Path(path).expanduser()
         try:
-            said = tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+            said = tomllib.loads(file.read_text(encoding="utf-8"))
         except OSError:
             raise SourceError(f"The policy {shown!r} cannot be read.", hint="check the path") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -145,8 +145,8 @@ class Policy:
             ) from None
         _check_keys("The policy", said, ("population", "table", "analyst"))
         sections = {kind: _section(kind, said.get(kind, {})) for kind in ("population", "table", "analyst")}
-        populations = {n: _population(n, s, Path(path).expanduser().parent) for n, s in sections["population"].items()}
-        tables = {n: _table(n, s, folder, list(populations)) for n, s in sections["table"].items()}
+        populations = {n: _population(n, s, file.parent) for n, s in sections["population"].items()}
+        tables = {n: _table(n, s, file.absolute().parent, list(populations)) for n, s in sections["table"].items()}
         analysts = {n: _analyst(n, s, list(tables)) for n, s in sections["analyst"].items()}
         if not any(table.population for table in tables.values()):
             raise InvalidParameter(
@@ -226,7 +226,7 @@ class Policy:
 
 
 def is_policy(source: object) -> bool:
-    """Whether a source is a policy file, by its name."""
+    """Return whether a source is a policy file, by its name."""
     return isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".toml")
 
 

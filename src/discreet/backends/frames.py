@@ -106,8 +106,9 @@ def _polars(frame: Any) -> Any:
 
 
 def is_read_once(frame: object) -> bool:
-    """Whether the rows of a frame are taken at connect, and kept: it is a stream, which gives them only once, or a
-    dataset, of which nothing tells whether what stands behind it was written since.
+    """Return whether the rows of a frame are copied at connect.
+
+    A stream gives its rows only once. A dataset does not tell whether its files have changed since.
     """
     module = type(frame).__module__.split(".")[0]
     if module == "pyarrow" and not hasattr(frame, "columns"):
