@@ -36,7 +36,7 @@ from discreet.ledger.entry import (
     from_row,
     release_in,
 )
-from discreet.ledger.lock import Key
+from discreet.ledger.lock import Key, refuse_new_analyst
 from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name, person
 from discreet.ledger.people.person_budgets import PersonBudgets
@@ -420,6 +420,7 @@ class Account:
             terms = (self.population, self.opened, self._units, self._log.store.place, None)
             its = owner.Owned(view, self._now(view), *terms)
             if its.now.analyst(who) is None:
+                refuse_new_analyst(view, self._log.store.place, self.population, who, cap)
                 analysts.cap_analyst(its, who, cap, None, by, reason)
 
         held = self._read(lambda now: now.analyst(who))

@@ -20,6 +20,7 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Entry, Locked
 from discreet.ledger.forms import Act
 from discreet.ledger.log import View
+from discreet.privacy.guarantee import Budget, decimal
 
 Key: TypeAlias = str | os.PathLike[str]
 """The file of an Ed25519 private key."""
@@ -62,6 +63,22 @@ def refuse_locked(view: View, place: str, population: str) -> None:
             f"the ledger {place} is locked: no query opens an account in it, and {population!r} has none.",
             hint=f"give population= the name that it has there; its owner opens a new one with `{command} BUDGET`, or "
             "Ledger.open_account(…)",
+        )
+
+
+def refuse_new_analyst(view: View, place: str, population: str, analyst: str, cap: Budget) -> None:
+    """Refuse to add an analyst by a charge in a ledger that is locked with a key.
+
+    Raises:
+        InvalidParameter: it is locked so.
+    """
+    held = lock_of(view)
+    if held is not None and held.public_key is not None:
+        budget = ",".join(decimal(part) for part in (cap.epsilon, cap.delta) if part)
+        command = shlex.join(["discreet", "ledger", "analyst", place, population, analyst, budget])
+        raise InvalidParameter(
+            f"the ledger {place} is locked with a key: no query adds an analyst to it, and it has no {analyst!r}.",
+            hint=f"its owner adds them: `{command} --key KEYFILE --by NAME --reason WHY`",
         )
 
 
