@@ -224,7 +224,8 @@ _PLACE = re.compile(r"\{(\w)\}")
 @dataclass(frozen=True, slots=True)
 class Name:
     """Something that an expression may read: its text, the letter of its type, whether its bounds are declared, and
-    what it tells of the unit ("unit", or "key …", "link …" of a declared foreign key).
+    what it tells of the unit ("unit", or "key …", "link …" of a declared foreign key), and whether the contribution
+    bounds bound it.
     """
 
     text: str
@@ -232,6 +233,7 @@ class Name:
     bounded: bool = False
     role: str = ""
     listed: bool = False
+    capped: bool = False
 
     @property
     def column(self) -> str:

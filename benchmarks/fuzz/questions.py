@@ -322,6 +322,10 @@ class _Asker:
         """
         w, names = self.w, self.source.names
         columns = [n.text for n in names if n.bounded and n.kind in "ir"]
+        capped = [n.text for n in names if n.capped]
+        if capped and long and w.chance(0.5):
+            w.use("bounds by caps")
+            return w.rng.choice((w.rng.choice(capped), f"{w.rng.choice(capped)} * {w.rng.choice([*columns, '2'])}"))
         how = w.rng.choice(("column", "column", "arithmetic", "case", "clamp", "clamp")[: None if long else 2])
         if not columns and how != "clamp":
             how = "clamp"

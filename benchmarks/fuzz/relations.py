@@ -196,7 +196,7 @@ class Relations:
             w.use(f"inner {template.split('(')[0]}{' DISTINCT' if 'DISTINCT' in template else ''}")
             w.use(*["inner FILTER"] if "FILTER" in template else [])
             items.append(f"{self._over(template, of)} AS n{i}")
-            out.append(Name(f"n{i}", kind))
+            out.append(Name(f"n{i}", kind, capped=template.startswith("COUNT")))
         text = f"SELECT {', '.join(items)} FROM {of.text}{self.where(of) if w.chance(0.4) else ''} GROUP BY {by}"
         if w.chance(0.3):
             w.use("inner HAVING")

@@ -46,6 +46,10 @@ SELECT s, a, COUNT(*) FROM (SELECT customer, SUM(day) s, BOOL_OR(total > 2) a, A
 SELECT d, COUNT(*) FROM (SELECT COUNT(DISTINCT day) d, COUNT(*) FILTER (WHERE total > 1) f FROM orders GROUP BY
 customer) WHERE f > 0 GROUP BY d;
 SELECT SUM(greatest(0, least(9, m))) FROM (SELECT MAX(day) m FROM orders GROUP BY customer, total > 2) t;
+SELECT SUM(n), SUM(s), SUM(n * 2 + d) FROM (SELECT customer, COUNT(*) n, SUM(day) s, COUNT(DISTINCT day) d FROM
+orders GROUP BY customer);
+SELECT SUM(p), SUM((SELECT COUNT(*) FROM orders WHERE customer = t.customer)) FROM (SELECT customer, row_number()
+OVER (PARTITION BY customer ORDER BY day, total) AS p FROM orders) t;
 SELECT COUNT(*) FROM (SELECT customer, SUM(n) s FROM (SELECT customer, day, COUNT(*) n FROM orders GROUP BY ALL)
 GROUP BY customer) WHERE s > 2;
 SELECT COUNT(*) FROM (SELECT order_id FROM items i JOIN orders o ON o.id = i.order_id GROUP BY order_id HAVING

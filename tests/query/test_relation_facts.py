@@ -7,6 +7,7 @@ import pytest
 from discreet.catalog.schema import Range, Reached, Values, near_columns
 from discreet.catalog.types import Type
 from discreet.errors import MissingBounds
+from discreet.plan.question import read_question
 from tests.query.relations import narrow, planned, read, tables
 
 
@@ -46,18 +47,65 @@ def test_bounds_pass_through_joins_and_inner_aggregates() -> None:
 
 def test_a_column_without_bounds_is_named_as_the_question_names_it() -> None:
     with pytest.raises(MissingBounds) as caught:
-        read("SELECT AVG(n) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t")
+        read("SELECT AVG(n) FROM (SELECT customer, SUM(id) AS n FROM orders GROUP BY customer) t")
     assert caught.value.message == "SUM, AVG and the like need the bounds of 'n', which must not be read from the data."
     assert caught.value.hint == (
-        "clamp it in the query: least(high, greatest(low, n)); or bounds='values', which chooses them privately"
+        "bounds='values' chooses them privately; or clamp in the query: least(high, greatest(low, n))"
     )  # there is no column n that anybody could declare
     for sql in ("SELECT SUM(customer) FROM orders", "SELECT SUM(customer) FROM (SELECT * FROM orders) t"):
         with pytest.raises(MissingBounds) as caught:
             read(sql)
         assert caught.value.hint.startswith("declare what is publicly known: columns={'customer': ")
     with pytest.raises(MissingBounds) as caught:  # a range of it is declared, for each row
-        read("SELECT AVG(total) FROM (SELECT customer, SUM(total) AS total FROM orders GROUP BY customer) t")
-    assert caught.value.hint.startswith("clamp it in the query: least(high, greatest(low, total))")
+        read("SELECT AVG(total) FROM (SELECT customer, 1 / SUM(total) AS total FROM orders GROUP BY customer) t")
+    assert caught.value.hint.startswith("bounds='values' chooses them privately; or clamp in the query")
+    with pytest.raises(MissingBounds) as caught:  # no range of a text bounds its length
+        read("SELECT AVG(length(city)) FROM customers")
+    assert caught.value.hint.startswith("bounds='values' chooses them privately; or clamp in the query")
+
+
+ORDERS = "FROM orders GROUP BY customer"
+
+
+@pytest.mark.parametrize(
+    ("value", "rows", "low", "high"),
+    [
+        ("n", f"(SELECT customer, COUNT(*) n {ORDERS})", 1, 5),
+        ("n", f"(SELECT customer, COUNT(total) n {ORDERS})", 0, 5),
+        ("n", f"(SELECT customer, COUNT_IF(total > 3) n {ORDERS})", 0, 5),
+        ("n", "(SELECT id, COUNT(DISTINCT kind) n FROM orders JOIN products USING (id) GROUP BY customer, id)", 0, 3),
+        ("n", f"(SELECT customer, SUM(total) n {ORDERS})", 0, 500),
+        ("n", f"(SELECT customer, SUM(total - 60) n {ORDERS})", -300, 200),
+        ("n", f"(SELECT customer, SUM(1 + day) n {ORDERS})", 2, 40),
+        ("n", f"(SELECT customer, SUM(total) / COUNT(*) + 1 n {ORDERS})", 1, 501),
+        ("2 * n", f"(SELECT customer, COUNT(*) n {ORDERS})", 2, 10),
+        ("n", f"(SELECT customer, MAX(n) n FROM (SELECT customer, COUNT(*) n {ORDERS}, day) GROUP BY customer)", 1, 5),
+        ("n", f"(SELECT customer, SUM(n) n FROM (SELECT customer, COUNT(*) n {ORDERS}, day) GROUP BY customer)", 1, 25),
+        ("n", f"(SELECT customer, COUNT(*) n {ORDERS} UNION ALL SELECT id, age FROM customers)", 0, 120),
+        ("n", "(SELECT row_number() OVER (PARTITION BY customer ORDER BY day) n FROM orders)", 1, 5),
+        ("n", "(SELECT SUM(day) OVER (PARTITION BY customer) n FROM orders)", 1, 35),
+        ("n", "(SELECT COUNT(*) OVER (PARTITION BY customer ORDER BY id ROWS 2 PRECEDING) n FROM orders)", 0, 5),
+        ("(SELECT COUNT(*) FROM orders WHERE customer = c.id)", "customers c", 0, 5),
+        ("least(n, 20)", f"(SELECT customer, COUNT(*) n {ORDERS})", 0, 20),  # what is written comes first
+    ],
+)
+def test_what_a_person_has_inside_is_clamped_by_the_contribution_bounds(
+    value: str, rows: str, low: int, high: int
+) -> None:
+    question = read_question(f"SELECT MEDIAN({value}) FROM {rows}", tables(max_rows=5))
+    (tree,) = question.trees
+    found = tree.shape.value
+    assert [found.low * found.step, found.high * found.step] == [low, high]
+
+
+def test_the_length_of_a_listed_text_has_the_bounds_of_the_list() -> None:
+    (measure, _) = read("SELECT AVG(length(kind)) FROM products JOIN orders USING (id)").measures
+    assert [float(b) for b in measure.span(1)] == [0.0, 1.0]  # 3 to 4, counted from 3
+
+
+def test_no_bounds_by_caps_for_what_public_rows_hold() -> None:
+    with pytest.raises(MissingBounds):
+        read("SELECT AVG(n) FROM orders JOIN (SELECT id, COUNT(*) n FROM products GROUP BY id) p USING (id)")
 
 
 def test_a_column_that_is_not_there_brings_near_ones_or_how_many_there_are() -> None:

@@ -211,12 +211,14 @@ def test_a_question_that_reads_itself_again_for_each_subquery_is_stopped() -> No
 
 def test_a_subquery_without_bounds_is_to_be_clamped() -> None:
     with pytest.raises(MissingBounds) as caught:
-        read("SELECT AVG((SELECT COUNT(*) FROM items i WHERE i.order_id = o.id)) FROM orders o")
+        read("SELECT AVG((SELECT SUM(i.product) FROM items i WHERE i.order_id = o.id)) FROM orders o")
     assert (
         caught.value.message
         == "SUM, AVG and the like need the bounds of '(SELECT …)', which must not be read from the data."
     )
-    assert caught.value.hint == "clamp it in the query: least(high, greatest(low, (SELECT …)))"
+    assert caught.value.hint == (
+        "bounds='values' chooses them privately; or clamp in the query: least(high, greatest(low, (SELECT …)))"
+    )
     read("SELECT AVG(least(9, (SELECT COUNT(*) FROM items i WHERE i.order_id = o.id))) FROM orders o")
 
 

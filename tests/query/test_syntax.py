@@ -260,4 +260,4 @@ def test_where_no_bounds_follow_the_hint_is_a_clamp(text: str) -> None:
     with pytest.raises(MissingBounds) as caught:
         lattice_value(read(text), FACTS if "x" not in text else {})
     assert caught.value.hint is not None
-    assert "greatest(low, least(high, …))" in caught.value.hint or "dp.Range" in caught.value.hint
+    assert "least(high, greatest(low, …))" in caught.value.hint or "dp.Range" in caught.value.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from discreet.catalog.types import Type
@@ -56,12 +57,16 @@ def bound_of(value: LatticeValue, steps: int) -> str:
     inner = value.expr
     while arms := inner.args_of("case"):
         inner = arms[1]
-    if inner.args_of("diff_day"):
+    if _since_epoch(inner.args_of("diff_day")):
         return str(EPOCH.date() + dt.timedelta(days=steps))
-    if inner.args_of("diff_second"):
+    if _since_epoch(inner.args_of("diff_second")):
         return str(EPOCH + dt.timedelta(seconds=steps))
     exact = steps * value.step
     return str(exact) if exact.denominator == 1 else f"{float(exact):.6g}"
+
+
+def _since_epoch(between: Sequence[Expr]) -> bool:
+    return bool(between) and between[0] == Literal(EPOCH, Type.TIMESTAMP)
 
 
 def possible_values(expr: Expr) -> set[Scalar] | None:

@@ -20,7 +20,7 @@ from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.aggregates.read import read_aggregate
 from discreet.plan.cost import Allocation, PlanTerms
 from discreet.plan.measures.measure import Measure
-from discreet.plan.measures.ranges import Facts, Missing, Ranges
+from discreet.plan.measures.ranges import CappedRanges, Facts, Missing, Ranges
 from discreet.plan.nodes.node import Key, Measured, Node, answer_node
 from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 from discreet.query.bind import TableScope, as_condition, bind, bind_row, call
@@ -79,7 +79,10 @@ def bind_answer(
 
     With `totals`, each row has beside its keys a 0 or 1 for each: whether the row adds up over that key.
     """
-    facts = scope.facts if measures.ranges is None else Facts(scope.facts, measures.ranges)
+    ranges = measures.ranges
+    if ranges is None and scope.capped:
+        ranges = CappedRanges({**scope.capped, **scope.facts})
+    facts = scope.facts if ranges is None else Facts(scope.facts, ranges)
     needs = Needs(facts, measures.column)
 
     def leaf(e: exp.Expr, depth: int) -> Expr | None:

@@ -146,6 +146,10 @@ class TableScope:
         return self.table.facts
 
     @property
+    def capped(self) -> Mapping[str, Fact]:
+        return {}
+
+    @property
     def unit(self) -> PrivacyUnit:
         return self.table.unit
 

@@ -20,6 +20,10 @@ class Scope(Protocol):
         """Column → declaration, by the names that `column` gives."""
 
     @property
+    def capped(self) -> Mapping[str, Fact]:
+        """Column → the range that the contribution bounds give it, used only where nothing else bounds a value."""
+
+    @property
     def unit(self) -> PrivacyUnit:
         """Who is protected, with caps."""
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Never
 
-from discreet.catalog.schema import Fact
+from discreet.catalog.schema import Fact, Range
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingBounds, MissingFact
 from discreet.plan.measures.ranges import chosen_range
 from discreet.query.expr import Expr, cells_of, columns_of
 from discreet.query.functions.function import EVERYTHING
+from discreet.query.keys import domain
 from discreet.query.ranges import range_of, range_of_fact
 
 WIDEST = 1 << 62
@@ -63,7 +64,7 @@ def lattice_value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
     moment = expr.type in (Type.DATE, Type.TIMESTAMP)  # bounded in microseconds, and never a number
     low, high = EVERYTHING if moment else range_of(expr, facts)
     if low == -math.inf or high == math.inf:
-        chosen = chosen_range(expr, facts)
+        chosen = chosen_range(expr, facts) or _listed_range(expr, facts)
         if chosen is None:
             _refuse_unbounded(expr, facts)
         low, high = chosen.low, chosen.high
@@ -131,15 +132,24 @@ def grid_step(bound: Fraction) -> Fraction:
 _FINEST = 1000  # both the step and its inverse stay floats
 
 
+def _listed_range(expr: Expr, facts: Mapping[str, Fact]) -> Range | None:
+    """Return the range of an expression over listed values, such as the length of a listed text."""
+    found = [v for v in domain(expr, facts, _MOST_LISTED) or () if isinstance(v, int | float)]
+    return Range(min(found), max(found)) if found and max(map(abs, found)) <= WIDEST else None
+
+
+_MOST_LISTED = 1000
+
+
 def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> Never:
     moments = {c.name for c in cells_of(expr) if c.type.is_moment}
     names = [
         n for n in columns_of(expr) if n not in moments and any(math.isinf(end) for end in range_of_fact(facts.get(n)))
     ]
-    if not names:
+    if any(math.isinf(end) for end in range_of(expr, {**facts, **dict.fromkeys(names, Range(1, 2))})):
         raise MissingBounds(
             "The values under SUM, AVG and the like have no bounds: no bounds follow from those of their columns.",
-            hint="clamp them in the query: greatest(low, least(high, …))",
+            hint="bounds='values' chooses them privately; or clamp in the query: least(high, greatest(low, …))",
         )
     listed = " and ".join(repr(n) for n in names)
     raise MissingBounds(

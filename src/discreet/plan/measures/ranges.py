@@ -6,6 +6,7 @@ product.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from discreet.catalog.schema import Fact, Range
 from discreet.catalog.types import Type
 from discreet.query.expr import Expr
+from discreet.query.ranges import range_of
 
 
 class Ranges(ABC):
@@ -52,6 +54,17 @@ class ChosenRanges(Ranges):
 
     def of(self, expr: Expr) -> Range | None:
         return self.given.get(expr)
+
+
+@dataclass(frozen=True, slots=True)
+class CappedRanges(Ranges):
+    """Ranges by the contribution bounds: of what is made of a unit's number of rows, and of sums over its rows."""
+
+    known: Mapping[str, Fact]
+
+    def of(self, expr: Expr) -> Range | None:
+        low, high = range_of(expr, self.known)
+        return None if math.isinf(low) or math.isinf(high) else Range(low, high)
 
 
 class Facts(dict[str, Fact]):

@@ -11,9 +11,11 @@ from discreet.catalog.types import Type
 from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.query.bind import as_condition, bind, bind_row, call, coerce
 from discreet.query.expr import Call, Column, Expr, Literal, columns_of
+from discreet.query.keys import domain
 from discreet.query.parse import has_aggregate, is_aggregate
+from discreet.query.ranges import range_of
 from discreet.query.relation.context import Context, Rows
-from discreet.query.relation.names import CONSTANT, HIDDEN, Item, Names, fact_of
+from discreet.query.relation.names import CONSTANT, FARTHEST, HIDDEN, Item, Names, fact_of
 from discreet.query.relation.node import Fold, Group, is_owned
 from discreet.query.relation.stage import Stage, counted, of_rows, still
 
@@ -43,12 +45,12 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
         _refuse_over_people(rows)
     folds = folds_of(asked, below, context)
     if not folds and not known:  # one row of a public table, whatever it holds
-        folds[Fold("count", None)] = (context.fresh(Type.INT), None)
+        folds[Fold("count", None)] = Item("count", context.fresh(Type.INT))
 
     def leaf(e: exp.Expr, _depth: int) -> Expr | None:
         if is_aggregate(e):
             fold, _ = _read(e, below)
-            return value_of(fold, folds[fold][0])
+            return value_of(fold, column_of(folds[fold]))
         if isinstance(e, exp.Literal | exp.Boolean | exp.Null) or has_aggregate(e) or e.find(exp.Window):
             return None
         try:
@@ -66,26 +68,57 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
 
     constant = {i.read for e in rows.entries if e.alias.startswith(CONSTANT) for i in e.items}
     once = is_owned(rows.node) and all(i.is_unit or e in constant for e, i in known.items())
-    node = Group(rows.node, tuple(bound), tuple((c, f) for f, (c, _) in folds.items()), once)
-    items = (*known.values(), *(Item(f.name, c, fact) for f, (c, fact) in folds.items()))
+    node = Group(rows.node, tuple(bound), tuple((column_of(i), f) for f, i in folds.items()), once)
+    items = (*known.values(), *folds.values())
     return Stage(node, items, leaf)
 
 
-def folds_of(asked: Sequence[exp.Expr], below: Stage, context: Context) -> dict[Fold, tuple[Column, Fact | None]]:
-    """Return the aggregates that the expressions need, a column for each, and what is known of it.
+def folds_of(asked: Sequence[exp.Expr], below: Stage, context: Context) -> dict[Fold, Item]:
+    """Return the aggregates that the expressions need, and a column for each with what is known of it.
 
     Raises:
         UnsupportedQuery: an aggregate that is not supported inside.
     """
-    found: dict[Fold, tuple[Column, Fact | None]] = {}
+    found: dict[Fold, Item] = {}
     for aggregate in _folds(asked):
         fold, kind = _read(aggregate, below)
         if fold not in found:
-            found[fold] = (context.fresh(kind), _fact(fold, below))
+            capped = by_caps(fold.name, fold.argument, below, context)
+            found[fold] = Item(fold.name, context.fresh(kind), _fact(fold, below), capped=capped)
     return found
 
 
-def bind_over(node: exp.Expr, below: Stage, around: Names, folds: Mapping[Fold, tuple[Column, Fact | None]]) -> Expr:
+def column_of(item: Item) -> Column:
+    """Return the column that holds an aggregate."""
+    assert isinstance(item.expr, Column)
+    return item.expr
+
+
+def by_caps(name: str, argument: Expr | None, below: Stage, context: Context) -> Range | None:
+    """Return the range that an aggregate of one unit's rows has by the contribution bounds: over at most `max_rows`
+    rows, as in a group of the result. None where the argument has no range, and for public rows.
+    """
+    rows = context.unit.max_rows
+    if rows is None or not is_owned(below.node):
+        return None
+    if name.startswith("count"):
+        values = domain(argument, below.facts, rows) if name == "count distinct" and argument is not None else None
+        least = 1 if name == "count" and argument is None else 0  # a group has a row
+        return Range(least, rows if values is None else min(rows, len(values)))
+    if argument is None or not (argument.type and argument.type.is_number):
+        return None
+    if name != "sum":
+        return below.capped(argument) if name in _AMONG else None
+    low, high = range_of(argument, below.bounded)
+    low, high = min(low, low * rows), max(high, high * rows)
+    return Range(low, high) if -FARTHEST <= low <= high <= FARTHEST else None
+
+
+_AMONG = ("min", "max", "avg", "first_value", "last_value", "lag", "lead")
+"""The functions whose value lies where the values do that they look at."""
+
+
+def bind_over(node: exp.Expr, below: Stage, around: Names, folds: Mapping[Fold, Item]) -> Expr:
     """Return an expression over the aggregates of rows of which there may be none, and over the columns around them.
 
     Raises:
@@ -95,7 +128,7 @@ def bind_over(node: exp.Expr, below: Stage, around: Names, folds: Mapping[Fold, 
     def leaf(e: exp.Expr, _depth: int) -> Expr | None:
         if is_aggregate(e):
             fold, _ = _read(e, below)
-            value = value_of(fold, folds[fold][0])
+            value = value_of(fold, column_of(folds[fold]))
             return call("coalesce", [value, Literal(0, Type.INT)]) if fold.name.startswith("count") else value
         if isinstance(e, exp.Column):
             return around.column(e)

@@ -38,6 +38,7 @@ class Item:
         fact: what the owner declares of it, or what follows.
         is_unit: whether it is the unit's id on every row that belongs to somebody.
         keys: the declared keys whose values it holds.
+        capped: the range that the contribution bounds give it, used only where nothing else bounds it.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Item:
     fact: Fact | None = None
     is_unit: bool = False
     keys: frozenset[Key] = frozenset()
+    capped: Range | None = None
 
     @property
     def read(self) -> Expr | None:
@@ -110,6 +112,11 @@ class Names:
         around = {} if self.beyond is None else self.beyond.facts
         own = {i.expr.name: i.fact for i in self.items() if isinstance(i.expr, Column) and i.fact is not None}
         return {**around, **own}
+
+    @property
+    def capped(self) -> Mapping[str, Fact]:
+        around = {} if self.beyond is None else self.beyond.capped
+        return {**around, **capped_in(self.items())}
 
     def items(self) -> Iterator[Item]:
         """All columns, merged ones once more."""
@@ -203,14 +210,20 @@ def fact_of(expr: Expr, facts: Mapping[str, Fact]) -> Fact | None:
     if not expr.type or not expr.type.is_number:
         return None
     low, high = range_of(expr, facts)
-    if math.isinf(low) or math.isinf(high) or not -_FARTHEST <= low <= high <= _FARTHEST:
+    if math.isinf(low) or math.isinf(high) or not -FARTHEST <= low <= high <= FARTHEST:
         return None
     # not integer=True: that would declare its whole numbers as keys, which the owner did not
     return Range(Fraction(low), Fraction(high))
 
 
+def capped_in(items: Iterable[Item]) -> Mapping[str, Fact]:
+    """Return the ranges that the contribution bounds give these columns, by the names of the columns."""
+    return {c.name: i.capped for i in items if i.capped is not None and i.expr is not None for c in _columns(i.expr)}
+
+
 _MOST_VALUES = 1000  # of a derived list; longer ones are taken as ranges
-_FARTHEST = 1 << 62
+FARTHEST = 1 << 62
+"""The greatest end of a range that is kept of an expression."""
 
 
 def _columns(expr: Expr) -> Iterable[Column]:

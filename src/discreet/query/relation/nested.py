@@ -10,18 +10,17 @@ different values that they read of the rows around are joined with the subquery'
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Never
 
 from sqlglot import exp
 
-from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.query.bind import as_condition, bind_row, call
 from discreet.query.expr import Column, Expr, Literal
 from discreet.query.relation.context import Context, Rows
-from discreet.query.relation.grouping import bind_over, folds_of
+from discreet.query.relation.grouping import bind_over, column_of, folds_of
 from discreet.query.relation.joining import check_units, conjunction, holds_units_equal, is_unit_pair, join, way
 from discreet.query.relation.names import CONSTANT, HIDDEN, AliasColumns, Item, Names
 from discreet.query.relation.node import (
@@ -203,7 +202,7 @@ class MeasuredColumn:
 
     column: Column
     fold: Fold
-    fact: Fact | None = None
+    known: Item = field(default_factory=lambda: Item("", None))
 
 
 def lift(rows: Rows, exprs: Sequence[exp.Expr], context: Context) -> tuple[Rows, Put]:
@@ -257,7 +256,7 @@ def _value(rows: Rows, around: Rows, node: exp.Expr, context: Context) -> tuple[
         case _:
             rows, value, measured, public = _scalar(rows, around, node, context)
     alias = f"{CONSTANT if public else HIDDEN}{len(rows.entries)}"
-    facts = [Item(SUBQUERY, m.column, m.fact).nullable() for m in measured]
+    facts = [replace(m.known, name=SUBQUERY, expr=m.column).nullable() for m in measured]
     shown = next((i.fact for i in facts if i.expr == value), None)
     entries = (AliasColumns(alias, (Item(SUBQUERY, value, shown),)), AliasColumns(HIDDEN, tuple(facts)))
     return replace(rows, entries=(*rows.entries, *entries)), exp.column(SUBQUERY, table=alias)
@@ -329,7 +328,7 @@ def _scalar(
             hint=f"ask it first, and write the number here; or {_equal_units(around, found)}",
         )
     _check(around, inner)
-    measured = [MeasuredColumn(c, f, fact) for f, (c, fact) in folds.items()]
+    measured = [MeasuredColumn(column_of(i), f, i) for f, i in folds.items()]
     value = bind_over(shown, below, outer, folds)
     outside = columns_in([value, *(m.fold.argument for m in measured)]) & _columns(around)
     shared = not found.owned and not conditions and not outside

@@ -217,7 +217,9 @@ def _both(a: Rows, b: Rows, context: Context) -> Rows:
         column = context.fresh(first_column.type)
         triples.append((column, first_column, second_column))
         shown = counted(column) if is_counted(x.read) and is_counted(y.read) else column
-        items.append(Item(x.name, shown, _either(x.fact, y.fact), x.is_unit and y.is_unit, x.keys & y.keys))
+        capped = _either(x.capped or x.fact, y.capped or y.fact) if x.capped or y.capped else None
+        capped = capped if isinstance(capped, Range) else None
+        items.append(Item(x.name, shown, _either(x.fact, y.fact), x.is_unit and y.is_unit, x.keys & y.keys, capped))
     return Rows(Both(a.node, b.node, tuple(triples)), (AliasColumns("", tuple(items)),))
 
 

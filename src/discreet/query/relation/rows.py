@@ -131,14 +131,17 @@ class Draft:
         def spelled(text: str) -> str:
             return re.sub(r"#\d+", lambda found: shown.get(found[0], found[0]), text)
 
-        hint = f"{spelled(error.hint or '')}; or clamp in the query: least(high, greatest(low, x))"
+        hint = spelled(error.hint or "")
+        if "clamp in the query" not in hint:
+            hint += "; or clamp in the query: least(high, greatest(low, x))"
         named = re.search(r"columns=\{'([^']*)':", hint)
         if SUBQUERY in hint:  # of which nothing can be declared
-            hint = f"clamp it in the query: least(high, greatest(low, {SUBQUERY}))"
+            hint = (
+                f"bounds='values' chooses them privately; or clamp in the query: least(high, greatest(low, {SUBQUERY}))"
+            )
         elif named and not self._may_be_declared(named[1]):
             hint = (
-                f"clamp it in the query: least(high, greatest(low, {named[1]})); "
-                "or bounds='values', which chooses them privately"
+                f"bounds='values' chooses them privately; or clamp in the query: least(high, greatest(low, {named[1]}))"
             )
         facts = [MissingFact(f.kind, spelled(f.what), spelled(f.say), column=spelled(f.column)) for f in error.missing]
         known = all(self._may_be_declared(f.column) for f in facts)

@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from discreet.catalog.schema import Fact
+from discreet.catalog.schema import Fact, Range
 from discreet.catalog.types import Type
 from discreet.query.bind import bind, call, coerce
-from discreet.query.expr import Column, Expr, Literal
+from discreet.query.expr import Column, Expr, Literal, columns_of
 from discreet.query.parse import is_aggregate
-from discreet.query.relation.names import Item, Names, fact_of
+from discreet.query.relation.names import Item, Names, capped_in, fact_of
 from discreet.query.relation.node import Node
 
 Leaf: TypeAlias = Callable[[exp.Expr, int], Expr | None]
@@ -38,6 +38,19 @@ class Stage:
         """Column → what is known of it."""
         return {i.expr.name: i.fact for i in self.items if isinstance(i.expr, Column) and i.fact is not None}
 
+    @property
+    def bounded(self) -> Mapping[str, Fact]:
+        """Column → what is known of it, or its range by the contribution bounds where nothing is."""
+        return {**capped_in(self.items), **self.facts}
+
+    def capped(self, expr: Expr) -> Range | None:
+        """Return the range of an expression that only the contribution bounds give it; None for any other."""
+        capped = capped_in(self.items)
+        if not capped or not any(n in capped for n in columns_of(expr)) or fact_of(expr, self.facts) is not None:
+            return None
+        found = fact_of(expr, self.bounded)
+        return found if isinstance(found, Range) else None
+
     def bind(self, node: exp.Expr) -> Expr:
         """Return an expression over these rows, of a known type."""
         found = bind(node, self.leaf, 0)
@@ -52,7 +65,8 @@ class Stage:
         known = self.item(expr)
         fact = fact_of(expr, self.facts)
         shown = counted(column) if is_counted(expr) else column
-        return Item(name, shown, fact, known is not None and known.is_unit, known.keys if known else frozenset())
+        is_unit, keys = (known.is_unit, known.keys) if known else (False, frozenset())
+        return Item(name, shown, fact, is_unit, keys, self.capped(expr))
 
 
 def of_rows(node: Node, names: Names) -> Stage:

@@ -15,6 +15,7 @@ from discreet.query.bind import call, coerce
 from discreet.query.expr import Call, Column, Expr, Literal
 from discreet.query.parse import whole_number
 from discreet.query.relation.context import Context
+from discreet.query.relation.grouping import by_caps
 from discreet.query.relation.names import Item, fact_of
 from discreet.query.relation.node import Frame, Node, Over, Project, Windows, fields, is_owned
 from discreet.query.relation.stage import Stage, counted, still
@@ -34,7 +35,7 @@ def with_windows(stage: Stage, asked: Sequence[exp.Expr], where: Expr | None, co
     for batch in _batches(found):
         node, places = _beside(node, [found[w] for w in batch], where, context)
         known |= {w: _as_read(found[w].name, c) for w, c in zip(batch, places, strict=True)}
-        items += [Item(found[w].name, c, _fact(found[w], stage)) for w, c in zip(batch, places, strict=True)]
+        items += [_item(found[w], c, stage, context) for w, c in zip(batch, places, strict=True)]
         where = None
 
     def leaf(e: exp.Expr, depth: int) -> Expr | None:
@@ -108,16 +109,29 @@ def _beside(node: Node, windows: Sequence[_Window], where: Expr | None, context:
     return Windows(source, tuple((c, c) for c in kept), tuple(columns)), [c for c, _ in columns]
 
 
+def _item(window: _Window, column: Column, stage: Stage, context: Context) -> Item:
+    """Return a window's column: a place among a unit's rows is bounded as their number is."""
+    name = window.name
+    if name in _COUNTED:
+        name = "count" if window.frame is None else "count in a frame"
+    argument = window.arguments[0] if window.arguments and not _has_default(window) else None
+    return Item(window.name, column, _fact(window, stage), capped=by_caps(name, argument, stage, context))
+
+
 def _fact(window: _Window, stage: Stage) -> Fact | None:
     """Return what is known of a value that stands in another row of the unit, or in none."""
     if window.name not in ("min", "max", "first_value", "last_value", "lag", "lead"):
         return None
     found = Item("", None, fact_of(window.arguments[0], stage.facts)).nullable().fact
-    shifted = window.name in ("lag", "lead")
-    return found if not shifted or len(window.arguments) < _WITH_DEFAULT else None
+    return None if _has_default(window) else found
 
 
-_WITH_DEFAULT = 3  # arguments of LAG and LEAD
+def _has_default(window: _Window) -> bool:
+    """Whether it is LAG or LEAD with a third argument."""
+    return window.name in ("lag", "lead") and len(window.arguments) == _WITH_DEFAULT
+
+
+_WITH_DEFAULT = 3
 
 
 def _as_read(name: str, column: Column) -> Expr:
