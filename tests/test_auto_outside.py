@@ -242,6 +242,8 @@ RESTING = (
 )
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", RESTING)
 def test_a_column_rests_on_a_range_exactly_where_it_changes_with_it(frame: pd.DataFrame, columns: str) -> None:
     declared = {"y": dp.Range(0, 10)}

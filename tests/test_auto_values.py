@@ -327,6 +327,8 @@ def test_a_few_strange_values_are_cut_off() -> None:
     assert [int(r.high) for r in (cheap, dear)] == [8192, 8]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("sql", "names"),
     [
@@ -349,6 +351,8 @@ def test_every_aggregate_has_its_missing_bounds_chosen(sql: str, names: list[str
         assert (found.caps is None) == (bounds == "values")
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, None])
 def test_bad_values_fail_nothing(bad: float | None) -> None:
     sql = "SELECT region, SUM(v) AS s, AVG(v * v) AS m, SUM(n) AS k FROM t GROUP BY region"

@@ -448,6 +448,8 @@ DEEP = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sql", DEEP.values(), ids=list(DEEP))
 def test_an_oversized_question_is_refused_quickly(sql: str) -> None:
     start = time.process_time()

@@ -60,6 +60,8 @@ def batch_of(questions: dict[str, str], **asked: Any) -> Plan:
     return plan_batch(questions, [visits()], **options)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_without_much_noise_each_answer_is_that_of_its_question_alone(noise: str, relation: str) -> None:
@@ -224,6 +226,8 @@ MANY = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("noise", "delta"), [("laplace", "1e-6"), ("gaussian", "1e-6")])
 @pytest.mark.parametrize("left_out", [(), ("groups",)])
 def test_every_question_of_a_mixed_batch_has_at_most_its_noise_alone(

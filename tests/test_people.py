@@ -156,6 +156,8 @@ def twin_that_charges_the_sum_and_not_its_size(monkeypatch: pytest.MonkeyPatch) 
     )
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "twin",
     [

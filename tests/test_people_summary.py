@@ -227,6 +227,7 @@ def test_the_same_summary_is_free_until_somebody_is_asked_about_again(tmp_path: 
     assert report.ok, report.problems
 
 
+@pytest.mark.laws
 def test_its_noise_has_the_law_that_is_paid_for() -> None:
     with session({1: ["a"]}, budget=dp.Budget(10**6)) as s:
         s.sql(GROUP.format("a"), epsilon=1)

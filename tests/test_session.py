@@ -150,6 +150,8 @@ def test_what_the_account_cannot_pay_is_refused_and_costs_nothing(
         assert session.remaining.epsilon == 0
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("epsilon", ["1e-6", "1e-3", 1, 100])
 @pytest.mark.parametrize("delta", ["0", "1e-300", "1e-12", "0.01"])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -325,6 +327,8 @@ BETWEEN = {
 }
 
 
+@pytest.mark.system
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("where", "left"), BETWEEN.values(), ids=list(BETWEEN))
 def test_a_process_that_is_killed_in_the_middle_gets_nothing_back(where: str, left: int, tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("uid\n1\n2\n")
@@ -510,6 +514,8 @@ def many_rows_each() -> Any:
         session.close()
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", ATTACKS)
 def test_nor_where_a_person_has_many_rows_and_moves_no_number_by_more_than_the_caps(
     sql: str, many_rows_each: list[Session]

@@ -375,6 +375,8 @@ OTHERWISE: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("source", "options", "words"), OTHERWISE, ids=[o[2][:50] for o in OTHERWISE])
 def test_a_known_table_is_never_connected_otherwise(
     source: Any, options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -266,6 +266,7 @@ print(round(session.sql("SELECT COUNT(*) FROM t", epsilon=5).rows[0][0], -2))
 """
 
 
+@pytest.mark.system
 def test_ctrl_c_in_a_long_question_ends_it_and_the_charge_stands(tmp_path: Path) -> None:
     with open_database() as connection:
         rows = "SELECT i AS uid, repeat('x', 40) || i AS t FROM range(1500000) r(i)"

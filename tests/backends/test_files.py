@@ -87,6 +87,8 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Known]:
     return known
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("content", "answer"), CSV_CASES.values(), ids=list(CSV_CASES))
 def test_a_later_csv_is_read_in_the_pinned_shape_without_a_word(
     content: str | bytes,
@@ -209,6 +211,8 @@ ELEMENTS: dict[str, tuple[str | bytes, dict[str, tuple[int, int, float]]]] = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("array", [False, True], ids=["by line", "array"])
 @pytest.mark.parametrize(("element", "answer"), ELEMENTS.values(), ids=list(ELEMENTS))
 def test_a_later_json_object_matters_to_itself_alone(
@@ -274,6 +278,8 @@ def test_an_array_that_is_not_closed_is_no_json_file(tmp_path: Path) -> None:
         connected(tmp_path / "t.json")
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["no mark", "a byte-order mark"])
 @pytest.mark.parametrize("line", ["[1, 2]", "[", "]", '"["', "17", "", "[{}]"])
 def test_the_first_line_of_a_file_of_lines_matters_to_itself_alone(line: str, mark: str, tmp_path: Path) -> None:
@@ -315,6 +321,8 @@ def test_keys_that_look_like_a_part_of_the_view_are_names(tmp_path: Path) -> Non
 NAMES = ["a[1]", "a*", "a?", "[!b]", "a[", "~a", "a'b", "a{b,c}", "**", "a\\b"]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet"])
 def test_a_file_whose_name_is_a_pattern_is_read_itself(name: str, ending: str, tmp_path: Path) -> None:

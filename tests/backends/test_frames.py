@@ -67,6 +67,8 @@ def clean() -> Known:
     return Known(pd.DataFrame(COLUMNS))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("cell", HOSTILE, ids=lambda cell: type(cell).__name__)
 def test_a_cell_of_a_python_object_matters_to_itself_alone(cell: Any, clean: Known) -> None:
     last = pd.DataFrame({"uid": [9], "region": ["elsewhere"], "amount": pd.Series([cell], dtype=object)})
@@ -134,6 +136,8 @@ def test_columns_may_be_called_anything_that_can_be_written() -> None:
         assert answers({"t": frame}, keyed, columns={name: dp.Values(0, 1)}) == {(0,): [0], (1,): [3]}, name
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "name",
     ["s", "main", "unit rows", "unit kept", "unit groups", "list 0", "unit bounded", "row groups", "key 0", "k0"],

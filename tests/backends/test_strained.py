@@ -63,6 +63,8 @@ def brought(table: Any, folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [*COARSE, *TIMES], ids=str)
 def test_a_time_that_the_database_does_not_have_is_null_and_no_word_tells(kind: Any, tmp_path: Path) -> None:
     far = 2**31 - 1 if kind.bit_width == 32 else 10**17
@@ -113,6 +115,8 @@ EXTREME = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("kind", "cells"), EXTREME, ids=str)
 def test_a_time_before_the_first_is_null_and_leaves_the_database_whole(
     kind: Any, cells: list[int], tmp_path: Path

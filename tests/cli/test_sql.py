@@ -293,6 +293,7 @@ def test_an_unforeseen_failure_after_the_charge_says_nothing_of_the_data(
     assert spent(call) == 0.5
 
 
+@pytest.mark.system
 def test_a_real_process_answers_and_a_real_ctrl_c_stops_it(samples: Path) -> None:
     command = [sys.executable, "-c", "from discreet.cli import main; main()"]
     done = subprocess.run([*command, *ASKED, "--budget", "3", "--json"], capture_output=True, text=True, check=False)

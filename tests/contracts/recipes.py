@@ -89,8 +89,8 @@ class Effort:
 
 
 QUICK, THOROUGH = Effort(), Effort(lone=3000, newcomers=24)
-SHORT = Effort(100, 3, ("far above", "by turns"), far=2)
-"""For the default tier: what is tried of a row whose plan takes long."""
+SHORT = Effort(60, 2, ("far above", "by turns"), far=2)
+"""For the default tier."""
 
 
 @cache

@@ -192,9 +192,9 @@ def test_sums_are_exact_where_floats_are_not() -> None:
     with session() as s:
         read = person_rows("SELECT n FROM t", s._desk.tables)
     part = person_part("sum", read, width=1, norms=Sensitivity(1, 2**31 - 1))
-    values = np.full((3 << 21, 1), 2**31 - 1, np.int64)
-    assert total_of(part, values).tolist() == [(2**31 - 1) * (3 << 21)]
-    assert total_of(part, (values, np.ones_like(values))).tolist() == [(2**31 - 1) * (3 << 21)]
+    values = np.full(((1 << 22) + 3, 1), 2**31 - 1, np.int64)
+    assert total_of(part, values).tolist() == [(2**31 - 1) * ((1 << 22) + 3)]
+    assert total_of(part, (values, np.ones_like(values))).tolist() == [(2**31 - 1) * ((1 << 22) + 3)]
     with pytest.raises(InvalidParameter, match="64 bits"):
         person_part("sum", read, width=1, norms=Sensitivity(1, 2**31))
 

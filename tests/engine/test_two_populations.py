@@ -406,6 +406,7 @@ def test_several_groups_have_flows_of_their_own() -> None:
         ]
 
 
+@pytest.mark.laws
 def test_the_noise_is_that_of_the_plan(session: Session) -> None:
     plan = session.plan(COUNT, epsilon=1)
     (truth,) = exact(session, COUNT)

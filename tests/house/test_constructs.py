@@ -65,6 +65,8 @@ def _spends(sql: str) -> dict[str, Any]:
     return {"delta": 1e-7} if own else {"epsilon": 1, "delta": 1e-7}
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("line", [c for c in LINES if c.answered], ids=lambda c: c.sql[:60])
 def test_what_is_said_to_be_answered_is_answered(line: Construct, session: Session) -> None:
     assert session.sql(line.sql, **_spends(line.sql)).columns

@@ -220,6 +220,8 @@ def true_cells(weights: Counts, p: Fraction) -> set[int]:
     return {int(np.searchsorted(upto, k)) for k in near}
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("p", [*SHARES, Fraction(99, 100)])
 @pytest.mark.parametrize("confidence", [Fraction(9, 10), Fraction(19, 20)])
 def test_the_interval_holds_the_quantile_as_often_as_asked(p: Fraction, confidence: Fraction) -> None:

@@ -24,6 +24,8 @@ from tests.coverage import covers
 SHARES = [Fraction(1, 2), Fraction(3, 4), Fraction(1, 10), Fraction(99, 100)]
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("p", SHARES)
 @pytest.mark.parametrize("confidence", [Fraction(9, 10), Fraction(19, 20), Fraction(199, 200)])
 def test_an_edge_at_the_quantile_itself_is_passed_as_seldom_as_asked_and_too_little_noise_is_seen(
@@ -190,6 +192,8 @@ def most_lost(q: ExponentialQuantile, one: Sequence[int], two: Sequence[int], re
     return worst
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("p", [Fraction(1, 2), Fraction(9, 10)])
 def test_all_that_is_released_keeps_epsilon_by_its_exact_law_and_comes_close(relation: Relation, p: Fraction) -> None:

@@ -44,6 +44,8 @@ def word_for(law: str, cell: int) -> int:
     return (int(listed[cell - 1]) if cell else 0) // 2 + int(listed[cell]) // 2
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("halves", [0, 1])

@@ -295,6 +295,8 @@ TEXT_MUTANTS: list[tuple[str, str, str, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "old", "new"), [pytest.param(n, o, w, id=f"{n}: {what}") for n, what, o, w in TEXT_MUTANTS]
 )

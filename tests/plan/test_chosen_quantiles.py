@@ -169,6 +169,8 @@ def moved(plan: Query, world: World, relation: Relation) -> tuple[Fraction, int]
     return worst, most
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("private", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("text", "unit", "world"), WORLDS)
@@ -409,6 +411,8 @@ ODD = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("units", ["one each", "one for all", "nobody"])
 @pytest.mark.parametrize("odd", ODD)
 def test_no_table_makes_a_quantile_fail_or_cost_or_say_anything_else(odd: str, units: str) -> None:

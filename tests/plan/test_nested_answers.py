@@ -205,6 +205,8 @@ def test_bins_hold_what_duckdb_counts(text: str) -> None:
     assert found == named and sum(found.values()) == len(values) - 1
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("text", [BINS, "SELECT HISTOGRAM(x) FROM t", "SELECT APPROX_TOP_K(x, 2) FROM t"])
 def test_no_unit_moves_a_histogram_further_than_planned(text: str, relation: Relation) -> None:

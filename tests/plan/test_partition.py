@@ -296,6 +296,8 @@ def test_with_hardly_any_noise_counts_are_those_of_the_rows(asked: dict[str, Any
         assert release.interval("d") == [(pytest.approx(release.rows[0][4], abs=0.3),) * 2]
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 def test_intervals_of_counts_hold_as_often_as_they_say(asked: dict[str, Any]) -> None:
     """Of each count and of sums of counts; half an interval, the broken twin, holds less often."""

@@ -172,6 +172,8 @@ QUESTION = """SELECT region, MEDIAN(amount) AS m, QUANTILE_CONT(amount, 0.9) AS 
     MODE(day) AS d, QUANTILE_DISC(day, 0.3) AS e FROM visits GROUP BY region"""
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("unit", [None, dp.PrivacyUnit.row()], ids=["people", "rows"])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_with_hardly_any_noise_quantiles_are_those_of_numpy(unit: Any, noise: str) -> None:

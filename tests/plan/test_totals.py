@@ -139,6 +139,8 @@ def wards(relation: str = "add-remove") -> dp.Session:
     )
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("group", ["ROLLUP (a, b, c)", "CUBE (a, b)", "GROUPING SETS ((a, b, c), (b), (c, a), ())"])
 @pytest.mark.parametrize("asked", [{"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"}], ids=str)

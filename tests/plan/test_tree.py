@@ -148,6 +148,8 @@ def misses(noise: Additive, claimed: Additive, weights: dict[int, int], p: Fract
     return missed
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("p", [Fraction(0), Fraction(1, 4), HALF, Fraction(1)], ids=str)
 @pytest.mark.parametrize("name", list(WEIGHTS))
 def test_an_interval_misses_no_more_often_than_it_says(name: str, p: Fraction) -> None:

@@ -41,6 +41,8 @@ def report(is_row: bool) -> Report:
 # --- shares ---
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("is_row", [True, False])
 @pytest.mark.parametrize("scale", [2, 30])
 def test_intervals_of_shares_cover_and_hardly_more(is_row: bool, scale: int) -> None:

@@ -70,6 +70,8 @@ def losses(mu: float, steps: int, epsilon: float, removes: bool, size: int) -> V
     return np.asarray(np.maximum(excess, 0.0), dtype=np.float64)
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("removes", [True, False])
 @pytest.mark.parametrize(("mu", "steps", "epsilon"), [(1.0, 10, 0.3), (2.0, 30, 0.3), (0.5, 20, 0.1)])
 def test_simulations_agree_with_the_curve_and_not_with_a_quarter_more_steps(

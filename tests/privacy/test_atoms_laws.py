@@ -95,6 +95,8 @@ def agree(law: FiniteLaw, outcomes: Law) -> bool:
     )
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("pair", "outcomes"), CASES)
 def test_losses_are_rounded_up_and_masses_are_kept_to_a_few_units(
     pair: FinitePair, outcomes: Callable[[], Law]

@@ -82,6 +82,8 @@ def at(example: Example) -> list[float]:
     return [-1.5 * top, -0.3 * top, 0.0, 0.1 * top, 0.37 * top, 0.9 * top, top * (1 - 1e-6), *example[3]]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
 def test_a_curve_is_the_definition_of_its_law(example: Example) -> None:
     _, pair, truth, _ = example

@@ -114,6 +114,8 @@ def test_what_another_alternative_dominates_is_left_out() -> None:
     assert len(Alternatives([Composed([A]), Composed([B])])) == 2
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("larger", "smaller"),
     [

@@ -95,6 +95,8 @@ def sessions(source: Path) -> Iterator[dict[bool, dp.Session]]:
         yield {False: bare, True: declared}
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("key", "many", "declared"), [*((k, n, False) for k, n in FREE.items()), *((k, n, True) for k, n in WITHIN.items())]
 )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from types import MappingProxyType
 
 from discreet.accounting.calibrate import calibrate
@@ -234,7 +235,7 @@ def composed(
     scales: Sequence[Fraction], sensitivities: Sequence[Sensitivity], epsilon: Fraction, delta: Fraction
 ) -> tuple[Additive, ...]:
     """Laplace noise of these scales, which cost (ε, δ) at most, all made smaller by the one factor at which they do."""
-    factor = _composed_factor(sensitivities, scales, epsilon, delta)
+    factor = _composed_factor(tuple(sensitivities), tuple(scales), epsilon, delta)
     return tuple(DiscreteLaplaceNoise(b * factor) for b in scales)
 
 
@@ -252,8 +253,9 @@ def as_small(
 _LESS = Fraction(999, 1000)  # a factor from which on it is worth a search
 
 
+@lru_cache(maxsize=256)  # a query is planned for its price and once more when it is asked
 def _composed_factor(
-    sensitivities: Sequence[Sensitivity], scales: Sequence[Fraction], epsilon: Fraction, delta: Fraction
+    sensitivities: tuple[Sensitivity, ...], scales: tuple[Fraction, ...], epsilon: Fraction, delta: Fraction
 ) -> Fraction:
     """By how much all scales can shrink when a δ allows composition better than adding up ε."""
     if delta == 0 or sum(s.l0 for s in sensitivities) < _FEW:

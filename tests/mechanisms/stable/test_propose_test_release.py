@@ -42,6 +42,7 @@ def test_the_threshold_is_the_least_whole_number_that_delta_allows(epsilon: str,
         assert m.threshold <= mp.log(1 / d) / e + 1e-9  # the textbook's
 
 
+@pytest.mark.laws
 def test_an_answer_comes_with_the_chance_that_the_distance_gives_it() -> None:
     m = made(lower=0, upper=1, bound="0.1")
     q = math.exp(-0.5)

@@ -38,6 +38,8 @@ def by_hand(values: list[float], base: Fraction, relation: Relation) -> float:
     return best
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", list(Relation), ids=lambda r: r.value)
 @pytest.mark.parametrize(
     ("given", "law"),

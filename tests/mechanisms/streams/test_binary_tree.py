@@ -54,6 +54,8 @@ def test_the_noise_of_an_answer_has_the_stated_law_and_no_other() -> None:
         assert stats.kstest(drawn, wrong.cdf).pvalue < ALARM
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", [{}, {"delta": 1e-6}, ROOT], ids=["laplace", "gaussian", "square root"])
 def test_the_error_covers_at_its_rate_and_the_deviation_is_the_true_one(kind: dict[str, Any]) -> None:
     m = BinaryTree(epsilon=1, steps=1000, **kind)
