@@ -98,7 +98,6 @@ REFUSED = [
     ("COPY visits TO 'x.csv'", UnsupportedQuery, "Only SELECT"),
     ("SELECT * FROM visits", UnsupportedQuery, "rows of people"),
     ("SELECT region FROM visits", UnsupportedQuery, "GROUP BY"),
-    ("SELECT region FROM visits GROUP BY region", UnsupportedQuery, "asks nothing"),
     ("SELECT COUNT(*) FROM nothing", UnknownColumn, "nothing"),
     ("SELECT COUNT(nothing) FROM visits", UnknownColumn, "nothing"),
     ("SELECT SUM(frob(amount)) FROM visits", UnknownColumn, "frob"),
@@ -126,9 +125,9 @@ REFUSED = [
     ("SELECT region, COUNT(*) FROM visits GROUP BY region WITH ROLLUP", UnsupportedQuery, "ROLLUP"),
     ("SELECT region, COUNT(*) FROM visits GROUP BY ALL (region)", UnsupportedQuery, "GROUP BY ALL alone"),
     ("SELECT COUNT(*) AS (a, b) FROM visits", UnsupportedQuery, "expression AS name"),
-    ("SELECT COUNT(*) AS n, SUM(amount) AS n FROM visits", UnsupportedQuery, "Two output columns"),
+    ("SELECT COUNT(*) AS n, SUM(amount) AS n FROM visits ORDER BY n", UnsupportedQuery, "Two output columns"),
     ("SELECT COUNT(*) FROM visits QUALIFY 1", UnsupportedQuery, "QUALIFY"),
-    ("SELECT DISTINCT region FROM visits", UnsupportedQuery, "DISTINCT"),
+    ("SELECT DISTINCT COUNT(*) FROM visits GROUP BY region", UnsupportedQuery, "DISTINCT"),
     ("SELECT COUNT(*) FROM visits WHERE region = $1", UnsupportedQuery, "Parameters"),
 ]  # fmt: skip
 

@@ -48,8 +48,6 @@ REFUSED = [
     ("SELECT COUNT(*) FROM orders, LATERAL (SELECT 1) x", "LATERAL is not supported here."),
     ("SELECT COUNT(*) FROM orders ASOF JOIN products p ON day >= p.id", "ASOF JOIN is not supported here."),
     ("SELECT COUNT(*) FROM orders POSITIONAL JOIN products", "POSITIONAL JOIN is not supported here."),
-    ("SELECT COUNT(*) FROM (orders o JOIN products p ON o.day = p.id)",
-     "A join in brackets is not supported here."),
     ("SELECT COUNT(*) FROM orders JOIN orders ON orders.customer = orders.customer",
      "Two tables here are called 'orders'."),
     ("SELECT COUNT(*) FROM orders o JOIN customers c ON o.customer = c.id AND EXISTS (SELECT 1 FROM products)",

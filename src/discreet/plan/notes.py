@@ -14,6 +14,7 @@ from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.quantile_tree.binned import BEYOND
 from discreet.plan.quantile_tree.shape import TreeShape
+from discreet.plan.question import Question, shows_present
 from discreet.privacy.guarantee import decimal
 from discreet.query.expr import Expr, Literal
 from discreet.query.ranges import range_of
@@ -22,7 +23,6 @@ from discreet.query.relation.node import is_once
 if TYPE_CHECKING:
     from discreet.mechanisms.threshold import Threshold
     from discreet.plan.decided import Decided
-    from discreet.plan.question import Question
 
 SHOWN = Fraction(19, 20)
 """The probability with which a group is shown that has as many units as the note on missing groups says."""
@@ -30,8 +30,19 @@ SHOWN = Fraction(19, 20)
 
 def notes(plan: Decided) -> tuple[str, ...]:
     """Return what the plan's numbers leave out, one sentence for each kind of it."""
-    found = (bias(plan), undeclared(plan.question), missing(plan))
+    found = (bias(plan), undeclared(plan.question), missing(plan), present(plan.question))
     return tuple(sentence for sentence in found if sentence)
+
+
+def present(question: Question) -> str:
+    """Return how it is decided which known groups are shown, where nothing else is asked of them."""
+    if not shows_present(question):
+        return ""
+    who = "rows" if question.table.unit.is_row else "units"
+    return (
+        f"A group is shown where its noisy count of {who} is above 1/2: an empty one may be shown, and one with few "
+        f"{who} may be missing. COUNT(*) beside it says how sure that is."
+    )
 
 
 def bias(plan: Decided) -> str:

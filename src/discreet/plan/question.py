@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,9 +20,9 @@ from discreet.plan.aggregates import AGGREGATES
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.aggregates.read import read_aggregate
 from discreet.plan.cost import Allocation, PlanTerms
-from discreet.plan.measures.measure import Measure
+from discreet.plan.measures.measure import Measure, RowCount, UnitCount
 from discreet.plan.measures.ranges import CappedRanges, Facts, Missing, Ranges
-from discreet.plan.nodes.node import Key, Measured, Node, answer_node
+from discreet.plan.nodes.node import Key, Measured, Node, answer_node, measured_in
 from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 from discreet.query.bind import TableScope, as_condition, bind, bind_row, call
 from discreet.query.expr import Expr, Literal, columns_of
@@ -71,11 +72,14 @@ def bind_answer(
     scope: Scope,
     keys: Sequence[Expr],
     measures: Measures,
-    names: dict[str, Expr],
+    names: Mapping[str, Expr | None],
     *,
     totals: bool = False,
+    keys_first: bool = False,
 ) -> Expr:
-    """Return an expression over the answer: group keys, noisy columns and the output columns in `names`.
+    """Return an expression over the answer: group keys, noisy columns and the output columns in `names`, where None
+    stands for several of one name. A name of both a key and an output is the output, where it stands alone and not
+    `keys_first`.
 
     With `totals`, each row has beside its keys a 0 or 1 for each: whether the row adds up over that key.
     """
@@ -87,7 +91,9 @@ def bind_answer(
 
     def leaf(e: exp.Expr, depth: int) -> Expr | None:
         if isinstance(e, exp.Column) and not e.table and e.name.lower() in names:
-            return names[e.name.lower()]
+            is_key = (depth or keys_first) and scope.knows(e) and bind_row(e, scope) in keys
+            if not is_key:
+                return _one_named(e.name, names)
         if isinstance(e, exp.Grouping | exp.GroupingId):
             return _grouping(e, scope, keys, totals=totals)
         if not has_aggregate(e):
@@ -286,7 +292,7 @@ def read_question(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None
 
 
 def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None) -> Question:
-    select = parse_select(sql)
+    select = parse_select(sql, [t.name for t in tables])
     if select.table is not None:
         table = find_table(select.table, tables)
         if table.reached is None and not table.public:
@@ -308,13 +314,14 @@ def _bound(
     sql: str, select: Select, table: TableSchema, scope: Scope, relation: ReadRows | None, ranges: Ranges | None
 ) -> Question:
     items = select.items
-    exprs = group_nodes(items, select.group)
+    exprs = group_nodes(items, select.group, scope.knows)
     keys = find_keys(tuple(dict.fromkeys(_key(e, scope) for e in exprs)), table.facts)
     _refuse_units_as_groups(keys, scope)
     measures = Measures(ranges=ranges)
 
-    def answer(node: exp.Expr, names: dict[str, Expr]) -> Expr:
-        return bind_answer(node, scope, keys.exprs, measures, names, totals=select.sets is not None)
+    def answer(node: exp.Expr, names: Mapping[str, Expr | None], *, keys_first: bool = False) -> Expr:
+        totals = select.sets is not None
+        return bind_answer(node, scope, keys.exprs, measures, names, totals=totals, keys_first=keys_first)
 
     columns: list[tuple[str, Expr]] = []
     ends: list[tuple[int, bool]] = []
@@ -324,15 +331,20 @@ def _bound(
             ends.append((len(columns), end[1]))
         of = node if end is None else end_of(end[0], items)
         columns.append((name or default_name(node, len(columns)), answer(of, {})))
-    _refuse_twins([n for n, _ in columns])
-    names = {n.lower(): e for i, (n, e) in enumerate(columns) if i not in dict(ends)}
-    having = None if select.having is None else as_condition(answer(select.having, names), "HAVING")
+    named = [(n.lower(), e) for i, (n, e) in enumerate(columns) if i not in dict(ends)]
+    names = {n: e if all(other == e for m, other in named if m == n) else None for n, e in named}
+    columns = list(zip(_numbered([n for n, _ in columns]), (e for _, e in columns), strict=True))
+    having = None if select.having is None else as_condition(answer(select.having, names, keys_first=True), "HAVING")
     _check_ends(ends, columns, select.order)
     order = tuple(_order(o, columns, answer, names) for o in select.order)
     where = None if select.where is None else as_condition(bind_row(select.where, scope), "WHERE")
     sets = _sets(select, scope, keys, measures)
     shown, kept = (tuple((n, answer_node(e)) for n, e in columns), None if having is None else answer_node(having))
     _refuse_names_of_ends(shown, dict(ends))
+    asked = (*(n for _, n in shown), *(o.by for o in order), *([] if kept is None else [kept]))
+    if keys.exprs and keys.lists is not None and sets is None and not (measures.found or tree_reads(asked)):
+        present = _present(scope, measures)
+        kept = answer_node(present if having is None else call("and", [having, present]))
     outer = Outer(shown, kept, order, select.limit, select.offset, tuple(ends), sets)
     found, outer = _canonical(measures.found, outer)
     question = Question(sql, table, where, keys, found, outer, relation)
@@ -348,13 +360,40 @@ def _bound(
     return question
 
 
+_PRESENT = answer_node(call(">", [Measured(0, Fraction(1), Type.INT), Literal(0.5, Type.REAL)]))
+
+
+def _present(scope: Scope, measures: Measures) -> Expr:
+    """Return whether a group has anybody, by its noisy count: true above a half, as BOOL_OR says it."""
+    count = measures.column(RowCount() if scope.unit.is_row else UnitCount(), Type.INT)
+    return call(">", [count, Literal(0.5, Type.REAL)])
+
+
+def shows_present(question: Question) -> bool:
+    """Whether known groups are shown by whether they have anybody, as nothing else of them is asked for."""
+    only = question.measures in ((RowCount(),), (UnitCount(),)) and question.keys.lists is not None
+    kept, shown = question.outer.having, [n for _, n in question.outer.columns]
+    return only and kept is not None and not any(measured_in(n) for n in shown) and _PRESENT in kept.walk()
+
+
+def _one_named(name: str, names: Mapping[str, Expr | None]) -> Expr:
+    """Return the output column of a name."""
+    found = names[name.lower()]
+    if found is None:
+        raise UnsupportedQuery(
+            f"Two output columns are called {name!r:.60}.",
+            hint="name them apart with AS, or give the place: ORDER BY 2",
+        )
+    return found
+
+
 def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets | None:
     """Return the grouping sets as places among the keys, where all that is measured adds up over groups."""
     if select.sets is None:
         return None
     found = []
     for nodes in select.sets:
-        exprs = [_key(e, scope) for e in group_nodes(select.items, nodes)]
+        exprs = [_key(e, scope) for e in group_nodes(select.items, nodes, scope.knows)]
         found.append(tuple(sorted({keys.exprs.index(e) for e in exprs})))
     if not any(len(s) == len(keys.exprs) for s in found):
         raise UnsupportedQuery(
@@ -398,7 +437,7 @@ def _refuse_units_as_groups(keys: Keys, scope: Scope) -> None:
         )
 
 
-def _order(o: Ordering, columns: list[tuple[str, Expr]], answer: Any, names: dict[str, Expr]) -> OrderBy:
+def _order(o: Ordering, columns: list[tuple[str, Expr]], answer: Any, names: Mapping[str, Expr | None]) -> OrderBy:
     if isinstance(o.by, exp.Literal) and not o.by.is_string:
         if not o.by.name.isdigit() or not 1 <= int(o.by.name) <= len(columns):
             raise UnsupportedQuery(f"ORDER BY {o.by.name} names no output column.", hint="use 1 for the first")
@@ -425,11 +464,15 @@ def _check_ends(
             refuse_end()
 
 
-def _refuse_twins(names: list[str]) -> None:
-    lowered = [n.lower() for n in names]
-    twins = sorted({n for n in names if lowered.count(n.lower()) > 1})
-    if twins:
-        raise UnsupportedQuery(f"Two output columns are called {twins[0]!r}.", hint="name them apart with AS")
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Return the names with a number behind those that stand there before, as DuckDB gives it."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        each = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(1)))
+        found.append(next(n for n in each if n.lower() not in taken))
+        taken.add(found[-1].lower())
+    return found
 
 
 def _refuse_names_of_ends(columns: Sequence[tuple[str, Node]], ends: Mapping[int, bool]) -> None:

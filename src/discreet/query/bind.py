@@ -169,6 +169,9 @@ class TableScope:
             )
         return declared(Column(name, kind), table.facts.get(name))
 
+    def knows(self, node: exp.Column) -> bool:
+        return not node.table and any(name.lower() == node.name.lower() for name in self.table.columns)
+
     def is_unit(self, expr: Expr) -> bool:
         (column, *_) = expr.children or (expr,)
         return column.column is not None and column.column == self.table.unit.column

@@ -7,7 +7,7 @@ dropped silently. A question whose parts would be read again and again is refuse
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -19,6 +19,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.query.grouping_sets import Nodes, grouping_sets
+from discreet.query.spelling import respelled
 
 _DUCKDB = Dialect.get_or_raise("duckdb")
 
@@ -65,13 +66,15 @@ class Inner:
     distinct: bool
 
 
-def parse_select(sql: str) -> Select:
-    """Return the one SELECT of a question.
+def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
+    """Return the one SELECT of a question, which may name these tables with their schemas.
 
     Raises:
         UnsupportedQuery: not one SELECT, or one with a construct that is not supported.
     """
     tree = _statement(sql)
+    respelled(tree, tables)
+    _group_distinct(tree)
     for name, part in tree.args.items():
         if part and name not in _KNOWN:
             _refuse_part(name)
@@ -124,8 +127,16 @@ def inner_parts(tree: exp.Select) -> Inner:
     )
 
 
-def group_nodes(items: Sequence[tuple[str | None, exp.Expr]], group: Sequence[exp.Expr] | None) -> list[exp.Expr]:
-    """GROUP BY's expressions, with ordinals and output names replaced by what they stand for."""
+def group_nodes(
+    items: Sequence[tuple[str | None, exp.Expr]],
+    group: Sequence[exp.Expr] | None,
+    is_column: Callable[[exp.Column], bool] = lambda _: False,
+) -> list[exp.Expr]:
+    """GROUP BY's expressions, with ordinals and output names replaced by what they stand for.
+
+    A name that is a column of the rows as well is that column, as in DuckDB; where DuckDB refuses that, since the
+    output of the name does not follow from the columns, it is the output.
+    """
     named = {n.lower(): e for n, e in items if n}
     nodes: list[exp.Expr] = []
     for e in group or ():
@@ -133,8 +144,13 @@ def group_nodes(items: Sequence[tuple[str | None, exp.Expr]], group: Sequence[ex
             if not e.name.isdigit() or not 1 <= int(e.name) <= len(items):
                 raise UnsupportedQuery(f"GROUP BY {e.name} names no output column.", hint="use 1 for the first")
             e = items[int(e.name) - 1][1]
-        elif isinstance(e, exp.Column) and not e.table and e.name.lower() in named and not _same_name(e, named):
-            e = named[e.name.lower()]
+        elif isinstance(e, exp.Column) and not e.table and e.name.lower() in named:
+            output = named[e.name.lower()]
+            follows = output in (group or ()) or any(
+                c.name.lower() == e.name.lower() for c in output.find_all(exp.Column)
+            )
+            if not (follows and is_column(e)):
+                e = output
         nodes.append(e)
     return nodes
 
@@ -166,7 +182,6 @@ _KNOWN_INSIDE = {
     *("where", "group", "having", "qualify", "distinct"),
 }
 _REFUSED = {
-    "distinct": ("SELECT DISTINCT is not supported here.", "group by the columns and add COUNT(*)"),
     "qualify": ("QUALIFY is not supported here.", "filter the result with HAVING, or people's rows in a subquery"),
     "windows": (
         "A WINDOW clause is not supported here.",
@@ -181,7 +196,11 @@ _REFUSED = {
 
 _ONLY_SELECT = "Only SELECT is supported: a query reads the table and changes nothing."
 _BESIDE = {
-    "db": ("a schema before it", "name just the table: system tables and other databases are not connected"),
+    "db": (
+        "a schema before it that is not connected",
+        "name the table alone, or as schema.table where it is connected so",
+    ),
+    "catalog": ("a database before it", "name the table alone: system tables and other databases are not connected"),
     "sample": ("a sample", "ask about the whole table; privacy does not need the sample"),
     "when": ("a version", "connect the version of the data that is meant, with version= as its label"),
     "version": ("a version", "connect the version of the data that is meant, with version= as its label"),
@@ -313,6 +332,37 @@ def _group(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
     return tuple(group.expressions) if sets is None else tuple(e for s in sets for e in s)
 
 
+def _group_distinct(tree: exp.Select) -> None:
+    """Read the outermost SELECT DISTINCT as GROUP BY its columns."""
+    distinct = tree.args.get("distinct")
+    if distinct is None:
+        return
+    if distinct.args.get("on"):
+        raise UnsupportedQuery(
+            "SELECT DISTINCT ON is not supported here.",
+            hint="GROUP BY; or in a subquery, QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1",
+        )
+    items = [(e.alias or None, e.unalias()) for e in tree.expressions]
+    shown = [e for _, e in items]
+    group = tree.args.get("group")
+    counted = any(has_aggregate(e) for e in (*shown, *(tree.args[c] for c in ("having", "order") if tree.args.get(c))))
+    if group is None and counted:  # one row
+        tree.set("distinct", None)
+        return
+    plain = group is None or not any(part for name, part in group.args.items() if name != "expressions")
+    if group is not None and plain and all(e in shown for e in group_nodes(items, group.expressions)):
+        tree.set("distinct", None)  # each row has a key of its own
+        return
+    if counted or not plain:
+        raise UnsupportedQuery(
+            "SELECT DISTINCT over groups whose keys are not all shown is not supported here.",
+            hint="show all keys of GROUP BY, or leave DISTINCT out",
+        )
+    tree.set("distinct", None)
+    keys = [e.copy() for e in shown if not isinstance(e, exp.Literal | exp.Null | exp.Boolean)]
+    tree.set("group", exp.Group(expressions=keys))
+
+
 def _sets(tree: exp.Select) -> tuple[Nodes, ...] | None:
     """Return the grouping sets of ROLLUP, CUBE and GROUPING SETS; None where there are none."""
     group = tree.args.get("group")
@@ -322,12 +372,6 @@ def _sets(tree: exp.Select) -> tuple[Nodes, ...] | None:
 
 def _plain_items(tree: exp.Select) -> list[exp.Expr]:
     return [e.unalias() for e in tree.expressions if not has_aggregate(e)]
-
-
-def _same_name(e: exp.Column, named: dict[str, exp.Expr]) -> bool:
-    """Whether an output name stands for the column of that very name."""
-    target = named[e.name.lower()]
-    return isinstance(target, exp.Column) and target.name.lower() == e.name.lower()
 
 
 def _ordering(o: exp.Expr) -> Ordering:

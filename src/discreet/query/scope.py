@@ -34,6 +34,9 @@ class Scope(Protocol):
             UnknownColumn, UnsupportedQuery: no such column, or one that cannot be asked about.
         """
 
+    def knows(self, node: exp.Column) -> bool:
+        """Whether a name is one of a column."""
+
     def is_unit(self, expr: Expr) -> bool:
         """Whether an expression is the unit's id as it stands."""
 

@@ -91,6 +91,7 @@ def prepare(sql: str, dialect: object, tables: Sequence[TableSchema]) -> Prepare
     edits: list[tuple[int, int, str]] = []
     found = _clause(tokens, edits)
     _bounds(tokens, edits)
+    _top(tokens, edits)
     text = sql
     for start, end, instead in sorted(edits, reverse=True):
         text = text[:start] + instead + text[end:]
@@ -118,7 +119,7 @@ def _tokens(sql: object, dialect: object) -> list[Token] | None:
     """Return the words of a text that has one of the conventions in it."""
     if not isinstance(sql, str) or dialect not in DIALECTS:
         return None
-    if CLAUSE not in sql.upper() and BOUNDS not in sql.upper():
+    if not any(word in sql.upper() for word in (CLAUSE, BOUNDS, "TOP")):
         return None
     try:
         return list(tokenize(sql, dialect=str(dialect)))
@@ -203,6 +204,32 @@ def _refuse_bounds(what: str) -> Never:
         f"contribution_bounds_per_group {what}.",
         hint="SUM(x, contribution_bounds_per_group => (0, 100)); for others declare the column's bounds",
     )
+
+
+def _top(tokens: Sequence[Token], edits: list[tuple[int, int, str]]) -> None:
+    """SELECT TOP 5 … becomes SELECT … LIMIT 5."""
+    words = [_word(t) for t in tokens]
+    for i, word in enumerate(words):
+        if word != "TOP" or words[i - 1 : i] not in (["SELECT"], ["DISTINCT"], ["ALL"]):
+            continue
+        at = i + 1 if words[i + 1 : i + 2] != ["("] else i + 2
+        last = at if at == i + 1 else at + 1
+        if tokens[at : at + 1] == [] or tokens[at].token_type is not TokenType.NUMBER or words[last:][:1] == [","]:
+            continue
+        depth, end = 0, i
+        for end in range(last + 1, len(words) + 1):
+            word = words[end] if end < len(words) else ";"
+            depth += {"(": 1, ")": -1}.get(word, 0)
+            if depth < 0 or (depth == 0 and word in (";", "UNION", "INTERSECT", "EXCEPT")):
+                break
+        if words[last + 1 : last + 2] == ["PERCENT"] or words[last + 1 : last + 3] == ["WITH", "TIES"] or depth > 0:
+            raise UnsupportedQuery(
+                "TOP takes a number of rows, nothing else (no PERCENT, no TIES).", hint="write ORDER BY … LIMIT 10"
+            )
+        if word not in (")", ";"):
+            raise UnsupportedQuery(f"TOP stands beside {word} here.", hint="write ORDER BY … LIMIT 10 behind it")
+        edits.append((tokens[i].start, tokens[last].end + 1, ""))
+        edits.append((tokens[end - 1].end + 1, tokens[end - 1].end + 1, f" LIMIT {tokens[at].text}"))
 
 
 def _opening(words: Sequence[str], at: int) -> int | None:

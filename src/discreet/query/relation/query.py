@@ -85,7 +85,7 @@ def _select(query: exp.Select, context: Context) -> Rows:
     qualify = None if inner.qualify is None else _spelled(put(inner.qualify), written, names)
     asked = [e for _, e in outputs if isinstance(e, exp.Expr)] + [e for e in (having, qualify) if e is not None]
     group = None if inner.group is None else [put(e) for e in inner.group]
-    keys = group_nodes([(n, e) for n, e in outputs if isinstance(e, exp.Expr)], group)
+    keys = group_nodes([(n, e) for n, e in outputs if isinstance(e, exp.Expr)], group, names.knows)
     stage = of_rows(rows.node, names)
     if keys or having is not None or folds_in(asked):
         stage = grouped(rows, keys, asked, context)

@@ -49,11 +49,18 @@ def read_from(select: exp.Select, where: Sequence[exp.Expr], context: Context) -
     sides = {j.args.get("side") for j in joins}
     left = list(where) if not sides & {"RIGHT", "FULL"} else []
     kept = [] if left else list(where)
-    pool = _Pool([_source(first.this, context)], left, context)
+    rows, rest = _joined(first.this, joins, left, context)
+    return rows, [*kept, *rest]
+
+
+def _joined(
+    first: exp.Expr, joins: Sequence[exp.Expr], where: list[exp.Expr], context: Context
+) -> tuple[Rows, list[exp.Expr]]:
+    """Return a source with its joins, and the conditions that none of them has taken."""
+    pool = _Pool([_source(first, context)], where, context)
     for j in joins:
         _one_join(pool, j, context)
-    rows = pool.folded()
-    return rows, [*kept, *pool.optional]
+    return pool.folded(), pool.optional
 
 
 @dataclass(slots=True)
@@ -172,14 +179,20 @@ def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
 
 def _source(node: exp.Expr, context: Context) -> Rows:
     """Return what one place of FROM names."""
+    joins = node.args.get("joins") or []
+    if joins:  # in brackets
+        first = node.copy()
+        first.set("joins", None)
+        return _joined(first, joins, [], context)[0]
     for name, part in node.args.items():
         if part and name not in ("this", "alias"):
             _refuse_beside(node, name)
     alias = node.args.get("alias")
     renamed = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
     if isinstance(node, exp.Subquery):
-        if isinstance(node.this, exp.Table):
-            raise UnsupportedQuery("A join in brackets is not supported here.", hint="leave the brackets out")
+        if isinstance(node.this, exp.Table | exp.Subquery):  # a join in brackets, or just a table
+            rows = _source(node.this, context)
+            return rows.called(node.alias, renamed) if node.alias else rows
         return context.query(node.this, context).called(node.alias, renamed)
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise UnsupportedQuery(

@@ -1,0 +1,51 @@
+"""Spellings of a question that DuckDB does not have, as it does: names of aggregates, schemas of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+SCHEMAS = ("main", "public", "dbo")
+"""Schemas that databases give a table of which no schema is said."""
+
+_AGGREGATES: dict[str, type[exp.Expr]] = {
+    "var": exp.Variance,
+    "varp": exp.VariancePop,
+    "std": exp.StddevSamp,
+    "stdev_samp": exp.StddevSamp,
+    "stdevp": exp.StddevPop,
+}
+"""Names in lower case that other databases and frames have: of a sample, but for those with a P."""
+
+
+def respelled(tree: exp.Select, tables: Sequence[str]) -> None:
+    """Put DuckDB's spelling in place of others; `tables` are the names of the connected tables."""
+    for node in list(tree.find_all(exp.Anonymous)):
+        kind = _AGGREGATES.get(node.name.lower())
+        if kind is not None and len(node.expressions) == 1:
+            node.replace(kind(this=node.expressions[0]))
+    _unqualify(tree, tables)
+
+
+def _unqualify(tree: exp.Select, tables: Sequence[str]) -> None:
+    """Read `main.t` as `t`, and `sales.orders` as the table that is connected under that name."""
+    known = {name.lower(): name for name in tables}
+    named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    schemas: set[str] = set()
+    for table in tree.find_all(exp.Table):
+        schema = table.db
+        if not schema or table.args.get("catalog") or not isinstance(table.this, exp.Identifier):
+            continue
+        whole = known.get(f"{schema}.{table.name}".lower())
+        if whole is not None:
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=table.this.copy()))
+            table.set("this", exp.to_identifier(whole, quoted=True))
+        elif schema.lower() not in SCHEMAS or table.name.lower() in named or table.name.lower() not in known:
+            continue
+        table.set("db", None)
+        schemas.add(schema.lower())
+    for column in tree.find_all(exp.Column) if schemas else ():
+        if column.db.lower() in schemas and not column.args.get("catalog"):
+            column.set("db", None)

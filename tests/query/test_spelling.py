@@ -1,0 +1,146 @@
+"""Spellings that other databases have: the result is what DuckDB makes of its own, where nothing is capped."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+
+import discreet as dp
+from discreet.errors import DiscreetError
+from tests.without_noise import without_noise
+
+VISITS = pd.DataFrame(
+    {
+        "person": [1, 1, 2, 3, 3, 4],
+        "ward": ["a", "b", "a", "b", "b", None],
+        "cost": [1.0, 2.5, 4.0, 4.0, 2.5, 9.0],
+        "age": [30, 30, 40, 50, 50, 60],
+        "seen": pd.to_datetime(
+            ["2026-01-05 10:00", "2026-02-06", "2026-02-07", "2026-05-01", "2026-11-01", "2026-12-31"], format="mixed"
+        ),
+        "until": pd.to_datetime(
+            ["2026-01-06 09:00", "2026-02-08", "", "2026-05-01", "2026-10-01", "2026-12-31"], format="mixed"
+        ),
+    }
+)
+WARDS = pd.DataFrame({"ward": ["a", "b", "c"], "floor": [1, 2, 2]})
+PEOPLE = pd.DataFrame({"person": [1, 2, 3, 4], "sex": ["f", "m", "f", "m"]})
+TABLES = {"visits": VISITS, "people": PEOPLE, "wards": WARDS}
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[dp.Session]:
+    with dp.connect(
+        TABLES,
+        unit=dp.PrivacyUnit("person", max_groups=9, max_rows=9),
+        public=["wards"],
+        columns={
+            "cost": dp.Range(0, 10),
+            "age": dp.Range(30, 60, integer=True),
+            "ward": dp.Values("a", "b", None),
+            "sex": dp.Values("f", "m"),
+            "seen": dp.Range(dt.date(2026, 1, 1), dt.date(2027, 1, 1)),
+        },
+        population="people",
+        budget=dp.Budget(10**9, "0.5", per_query=10**6),
+        ledger=":memory:",
+    ) as opened:
+        yield opened
+
+
+def of_duckdb(sql: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect() as plain:
+        for name, frame in TABLES.items():
+            plain.register(name, frame)
+        return [tuple(row) for row in plain.sql(sql).fetchall()]
+
+
+def in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Rows with numbers that may be compared, in an order of their own."""
+    kept = [tuple(round(v, 6) if isinstance(v, float) else v for v in row) for row in rows]
+    return sorted(kept, key=repr)
+
+
+# (as it is asked, as DuckDB asks it where its spelling is another)
+SAME: list[tuple[str, str]] = [
+    ("SELECT VAR(cost), VARP(cost) FROM visits", "SELECT VAR_SAMP(cost), VAR_POP(cost) FROM visits"),
+    (
+        "SELECT ward, STD(cost), STDEV(age), STDEVP(cost), COUNT(*) FROM visits GROUP BY ward HAVING ward IS NOT NULL",
+        "SELECT ward, STDDEV(cost), STDDEV(age), STDDEV_POP(cost), COUNT(*) FROM visits WHERE ward > '' GROUP BY 1",
+    ),
+    ("SELECT COUNT(*) FROM main.visits WHERE main.visits.cost > 2 AND visits.age < 60", ""),
+    ("SELECT COUNT(*) FROM public.visits v JOIN Main.people p ON v.person = p.person",
+     "SELECT COUNT(*) FROM visits v JOIN people p ON v.person = p.person"),
+    ("SELECT TOP 2 ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC, ward;",
+     "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC, ward LIMIT 2"),
+    ("SELECT DISTINCT TOP (1) sex FROM people ORDER BY sex", "SELECT DISTINCT sex FROM people ORDER BY sex LIMIT 1"),
+    ("SELECT COUNT(*), COUNT(*), SUM(cost) AS n, COUNT(ward) AS N FROM visits", ""),
+    ("SELECT DISTINCT ward FROM visits", ""),
+    ("SELECT DISTINCT ward, month(seen) AS m FROM visits WHERE cost > 2", ""),
+    ("SELECT DISTINCT ward FROM visits GROUP BY ward, cost", ""),
+    ("SELECT DISTINCT ward, COUNT(*) FROM visits GROUP BY ward", ""),
+    ("SELECT DISTINCT sex, floor FROM visits JOIN people USING (person) JOIN wards USING (ward)", ""),
+    ("SELECT DISTINCT COUNT(*) FROM visits", ""),
+    ("SELECT ward FROM visits GROUP BY ward HAVING ward <> 'a'", ""),
+    ("SELECT COUNT(*) FROM (visits v JOIN people p ON v.person = p.person)", ""),
+    ("SELECT q.sex, COUNT(*) FROM (visits v JOIN people p USING (person)) q GROUP BY q.sex", ""),
+    ("SELECT v.sex, COUNT(*) FROM (people) AS v GROUP BY v.sex",
+     "SELECT sex, COUNT(*) FROM people GROUP BY sex"),
+    ("SELECT COUNT(*) FROM people p LEFT JOIN (visits v JOIN wards w ON v.ward = w.ward) ON p.person = v.person", ""),
+    ("SELECT sex AS gender, ward AS sex, COUNT(*) FROM visits JOIN people USING (person) GROUP BY sex, ward", ""),
+    ("SELECT age AS years, ward AS age, COUNT(*) FROM visits GROUP BY age, ward HAVING age > 40 ORDER BY age + 1",
+     "SELECT age AS years, ward, COUNT(*) FROM visits GROUP BY age, ward HAVING age > 40"),
+    ("SELECT upper(ward) AS ward, COUNT(*) FROM visits GROUP BY ward", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "plain"), SAME, ids=[sql for sql, _ in SAME])
+def test_a_spelling_means_what_duckdb_makes_of_its_own(
+    session: dp.Session, monkeypatch: pytest.MonkeyPatch, sql: str, plain: str
+) -> None:
+    without_noise(monkeypatch, lambda *_: None)
+    found = session.sql(sql, epsilon=10**5, delta="1e-3")
+    counts = [i for i, column in enumerate(found.columns) if column.lower().startswith("count")]
+    empty = [tuple(row) for row in found.rows if counts and not any(row[i] for i in counts)]  # known groups of nobody
+    kept = [tuple(row) for row in found.rows if tuple(row) not in empty]
+    assert in_order(kept) == in_order(of_duckdb(plain or sql))
+
+
+def test_equal_names_are_numbered_as_duckdb_numbers_them(session: dp.Session) -> None:
+    found = session.sql(
+        'SELECT SUM(cost), SUM(age), SUM(cost) AS "sum(age)", COUNT(*) AS n, 2 AS N FROM visits', epsilon=1
+    )
+    assert found.columns == ["sum(cost)", "sum(age)", "sum(age)_1", "n", "N_1"]
+
+
+def test_a_group_of_nobody_is_shown_or_missing_by_noise_and_the_release_says_so(session: dp.Session) -> None:
+    found = session.sql("SELECT DISTINCT ward FROM visits", epsilon=1)
+    assert any("its noisy count of units is above 1/2" in note for note in found.notes)
+    asked = session.sql("SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 5", epsilon=1)
+    assert not any("above 1/2" in note for note in asked.notes)
+
+
+REFUSED = {
+    "SELECT COUNT(*) FROM other.visits": "has a schema before it that is not connected",
+    "SELECT COUNT(*) FROM my.main.visits": "has a schema before it",
+    "WITH visits AS (SELECT * FROM people) SELECT COUNT(*) FROM main.visits, visits v": "has a schema before it",
+    "SELECT TOP 5 PERCENT ward, COUNT(*) FROM visits GROUP BY ward": "TOP takes a number of rows",
+    "SELECT TOP 5 COUNT(*) FROM visits UNION SELECT COUNT(*) FROM people": "TOP stands beside UNION",
+    "SELECT DISTINCT COUNT(*) FROM visits GROUP BY ward": "keys are not all shown",
+    "SELECT DISTINCT person FROM visits": "of one unit",
+    "SELECT DISTINCT ON (ward) COUNT(*) FROM visits": "SELECT DISTINCT ON",
+    "SELECT ward AS n, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n": "Two output columns are called 'n'",
+}
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_what_has_no_such_meaning_is_refused_by_name(session: dp.Session, sql: str) -> None:
+    with pytest.raises(DiscreetError) as caught:
+        session.plan(sql, epsilon=1, delta="1e-3")
+    assert REFUSED[sql] in caught.value.message
+    assert caught.value.hint
