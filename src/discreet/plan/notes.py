@@ -30,7 +30,7 @@ SHOWN = Fraction(19, 20)
 
 def notes(plan: Decided) -> tuple[str, ...]:
     """Return what the plan's numbers leave out, one sentence for each kind of it."""
-    found = (bias(plan), undeclared(plan.question), missing(plan), present(plan.question))
+    found = (*plan.question.said, bias(plan), undeclared(plan.question), missing(plan), present(plan.question))
     return tuple(sentence for sentence in found if sentence)
 
 

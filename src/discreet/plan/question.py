@@ -206,6 +206,8 @@ class Question:
     measures: tuple[Measure, ...]
     outer: Outer
     relation: ReadRows | None = None
+    said: tuple[str, ...] = ()
+    """What was read as something else than it is written as, a sentence each."""
     trees: tuple[TreeRead, ...] = field(init=False, repr=False, compare=False)
     """What is read of trees: measured beside `measures`, each by a statement of its own."""
 
@@ -347,7 +349,7 @@ def _bound(
         kept = answer_node(present if having is None else call("and", [having, present]))
     outer = Outer(shown, kept, order, select.limit, select.offset, tuple(ends), sets)
     found, outer = _canonical(measures.found, outer)
-    question = Question(sql, table, where, keys, found, outer, relation)
+    question = Question(sql, table, where, keys, found, outer, relation, select.said)
     if sets is not None and question.trees:
         raise UnsupportedQuery(
             "Quantiles and the like do not add up over groups, as totals (ROLLUP, CUBE) must.",

@@ -19,6 +19,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.query.grouping_sets import Nodes, grouping_sets
+from discreet.query.ranked_quantiles import with_quantiles
 from discreet.query.spelling import respelled
 
 _DUCKDB = Dialect.get_or_raise("duckdb")
@@ -54,6 +55,8 @@ class Select:
     limit: int | None
     offset: int
     sets: tuple[Nodes, ...] | None = None
+    said: tuple[str, ...] = ()
+    """A sentence for each part that was read as something else than it is written as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,7 @@ def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
     """
     tree = _statement(sql)
     respelled(tree, tables)
+    tree, said = with_quantiles(tree)
     _group_distinct(tree)
     for name, part in tree.args.items():
         if part and name not in _KNOWN:
@@ -91,6 +95,7 @@ def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
         _number(tree, "limit", "LIMIT"),
         _number(tree, "offset", "OFFSET") or 0,
         _sets(tree),
+        said,
     )
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from discreet.catalog.schema import Fact, Range, Values
 from discreet.catalog.types import Type
-from discreet.query.expr import Call, Column, Expr, Literal
+from discreet.query.expr import Call, Column, Expr, Literal, columns_of
 from discreet.query.functions import FUNCTIONS, image
 from discreet.query.functions.calendar import moment_range
 from discreet.query.functions.function import EVERYTHING, Interval
@@ -28,6 +28,9 @@ def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
             return moment_range([moment])
         case Call("as date" | "as timestamp" as name, (Literal(str() as text, _),), _):
             return _written_moment(name, text)
+        case Call(_, _, kind) if kind.is_moment and not columns_of(expr):
+            value = expr.of_row({})
+            return moment_range([value]) if isinstance(value, dt.date) else EVERYTHING
         case Call("as date", (Column(name, Type.TEXT),), _) if isinstance(facts.get(name), Range):
             return range_of_fact(facts.get(name))
         case Call("as bigint" | "as double", (inner,), _) if inner.type is Type.BOOL:

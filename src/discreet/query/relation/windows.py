@@ -153,9 +153,11 @@ def _read(node: exp.Window, stage: Stage) -> _Window:
     items = [stage.item(e) for e in partition]
     if is_owned(stage.node) and not any(i is not None and i.holds_unit for i in items):
         holders = [i.name for i in stage.items if i.holds_unit]
+        by = f"PARTITION BY {holders[0] if holders else 'the unit column'}, alone or with other columns"
+        ordered = node.args["order"].expressions[0].this.sql("duckdb") if node.args.get("order") else ""
         raise UnsupportedQuery(
             "A window over several people's rows would show one person's rows beside another's.",
-            hint=f"PARTITION BY {holders[0] if holders else 'the unit column'}, alone or with other columns",
+            hint=f"for a quantile, ask for it: QUANTILE_CONT({ordered}, 0.5); else {by}" if ordered else by,
         )
     order = node.args.get("order")
     terms = [
