@@ -54,6 +54,9 @@ FREE = {  # of what no fact is declared
     "dayname(t) || '!'": 8,
     "nullif(dayofweek(t), 0)": 8,
     "CAST(x > 1 AS INTEGER)": 3,
+    "least(length(s), 3)": 5,
+    "length(left(s, 2))": 4,
+    "length(substring(upper(s), 2, 4))": 6,
 }
 WITHIN = {  # of what bounds are declared
     "k": 8,

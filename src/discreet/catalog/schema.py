@@ -156,7 +156,7 @@ class TableSchema:
     Attributes:
         name: the table's name in SQL.
         columns: name → type, in order; a column whose type is None cannot be asked about.
-        facts: name → what the owner declared.
+        facts: name → what the owner declared; keys of output columns beside those of columns.
         text: whether the source is text (CSV, JSON), so that a column's type is what its place asks for.
         unit: who is protected, with caps; its column is this table's own, where the table has one.
         relation: which neighbours.
@@ -231,6 +231,14 @@ def near_columns(name: str, columns: Sequence[str]) -> str:
     return f"columns are: {', '.join((nearest if more else columns)[:_LISTED])}{more}"
 
 
+def looks_like(name: str, columns: Sequence[str]) -> str | None:
+    """Return a column of which a name may be a slip; None where it is a name of its own."""
+    return next(iter(difflib.get_close_matches(name.lower(), [c.lower() for c in columns], n=1, cutoff=_ALIKE)), None)
+
+
+_ALIKE = 0.75
+"""Likeness of two names from which on one is taken for a slip of the other."""
+
 _LISTED = 12
 """Columns that are named where one is not found."""
 
@@ -246,21 +254,42 @@ def domain_values(fact: Fact | None) -> tuple[Scalar, ...] | None:
             return None
 
 
+def outputs_of(*tables: TableSchema) -> dict[str, Values]:
+    """Return the keys that are declared for names of output columns, which no table has, by these names in lower case.
+
+    The first of several spellings counts.
+    """
+    found: dict[str, Values] = {}
+    for table in tables:
+        for name, fact in table.facts.items():
+            if name not in table.columns and isinstance(fact, Values):
+                found.setdefault(name.lower(), fact)
+    return found
+
+
+def output_facts(shapes: Mapping[str, TableShape], facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Return the declarations for names that no table has, without the table's name that a policy puts before them."""
+    columns = {n for t, shape in shapes.items() for c in shape.columns for n in (c, f"{t}.{c}")}
+    unknown = {n: fact for n, fact in facts.items() if n not in columns}
+    return {next((n[len(t) + 1 :] for t in shapes if n.startswith(f"{t}.")), n): fact for n, fact in unknown.items()}
+
+
 def declared_facts(table: str, columns: Mapping[str, object], facts: Mapping[str, Fact]) -> dict[str, Fact]:
     """Return the declarations for a table's columns: those by name, and above them those by `table.name`."""
     mine = {n: facts[n] for n in columns if n in facts}
     return mine | {n: facts[f"{table}.{n}"] for n in columns if f"{table}.{n}" in facts}
 
 
-def check_declared(shapes: Mapping[str, TableShape], facts: Mapping[str, Fact]) -> None:
-    """Refuses a declaration of a column that no table has, or that is neither a range nor values."""
-    known = {n for shape in shapes.values() for n in shape.columns}
-    qualified = {f"{t}.{n}" for t, shape in shapes.items() for n in shape.columns}
+def check_declared(shapes: Mapping[str, TableShape], facts: Mapping[Any, Fact]) -> None:
+    """Refuses a declaration that is neither a range nor values, and a range of a column that no table has.
+
+    Values of a name that no table has are the keys of an output column; a name that looks like a column's is refused.
+    """
+    known = sorted({n for shape in shapes.values() for n in shape.columns})
     for name, fact in facts.items():
-        if name not in known | qualified:
-            raise UnknownColumn(
-                f"columns= declares {name!r}, which no table has.", hint=near_columns(str(name), sorted(known))
-            )
+        outputs = output_facts(shapes, {name: fact}) if isinstance(name, str) else {name: fact}
+        if any(not isinstance(fact, Values) or looks_like(str(n), known) for n in outputs):
+            raise UnknownColumn(f"columns= declares {name!r}, which no table has.", hint=near_columns(str(name), known))
         if not isinstance(fact, Range | Values):
             raise InvalidParameter(
                 f"columns={{{name!r}: …}} must be a Range or Values, not {type(fact).__name__}.",

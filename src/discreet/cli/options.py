@@ -297,7 +297,10 @@ RANGE = click.option(
     help="Public bounds of a column: amount=0:200, day=2020-01-01:2026-01-01. Repeatable.",
 )
 VALUES = click.option(
-    "--values", multiple=True, type=ValuesOf(), help="Public values of a column: region=a,b. Repeatable."
+    "--values",
+    multiple=True,
+    type=ValuesOf(),
+    help="Public values of a column, or of a key by its name in the result: region=a,b. Repeatable.",
 )
 LEDGER = click.option(
     "--ledger",

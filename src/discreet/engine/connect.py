@@ -68,7 +68,8 @@ def connect(
             connecting on. Whether a table is public, and how its units are found otherwise, is fixed with
             its first charged query.
         columns: public facts that the owner declares: column → `Range` or `Values` (`"table.column"` where two tables
-            share a name). They go before what a public table says itself.
+            share a name). They go before what a public table says itself. `Values` under a name that no table has are
+            the keys of GROUP BY that have this name in the result.
         budget: how much may ever be learned about each unit; needed when the population is new, unless each person has
             a budget of their own.
         per_person: each person's own budget: a question is charged to the people in it, by what each adds to it, and

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from discreet.catalog.schema import Fact, Range, TableSchema, Values, domain_values
+from discreet.catalog.schema import Fact, Range, TableSchema, Values, domain_values, looks_like
 from discreet.catalog.types import Type
 from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, MissingFact, NotPrivate
 from discreet.privacy.exact import Real
@@ -118,9 +118,13 @@ def _named(fact: MissingFact, plan: Plan | None, left: Budget) -> MissingFact:
     if plan is not None and plan.stages is None:
         question = plan.query.question
         shown = {} if question.relation is None else dict(question.relation.shown)
-        facts = question.table.facts
-        undeclared = (n for e in question.keys.exprs if known_values(e, facts) is None for n in columns_of(e))
-        names = [shown.get(n, n) for n in undeclared if domain_values(facts.get(n)) is None]
+        facts, stored = question.table.facts, [shown.get(n, n) for n in question.table.columns]
+        titles = {node.key: name for name, node in question.outer.columns if looks_like(name, stored) is None}
+        for i, e in enumerate(question.keys.exprs):
+            if e.column is None and i in titles and e not in question.keys.named and known_values(e, facts) is None:
+                names.append(titles[i])
+            elif e not in question.keys.named and known_values(e, facts) is None:
+                names += [shown.get(n, n) for n in columns_of(e) if domain_values(facts.get(n)) is None]
     listed = ", ".join(f"{n!r}: dp.Values('A', 'B')" for n in dict.fromkeys(names))
     keys = f"columns={{{listed}}}" if listed else ""
     or_delta = ", or a δ" if left.delta > 0 else ""

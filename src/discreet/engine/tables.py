@@ -11,7 +11,7 @@ from discreet.backends.backend import Backend
 from discreet.backends.contents import Contents
 from discreet.catalog.ids import Place, one_kind
 from discreet.catalog.owners import Owner, Owners, check_columns, check_same, id_columns
-from discreet.catalog.schema import Fact, Range, TableSchema, Values, declared_facts
+from discreet.catalog.schema import Fact, Range, TableSchema, Values, declared_facts, output_facts
 from discreet.catalog.shape import TableShape
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, SourceError
@@ -104,7 +104,7 @@ def attach_all(
         view = backend.attach(table, shape, {c for own in owners for c in id_columns(own, table)})
         owner = owners[0][table]
         types = {n: None if k is None else Type(k) for n, k in shape.columns.items()}
-        known, held = declared_facts(table, types, facts), None
+        known, held = output_facts(shapes, facts) | declared_facts(table, types, facts), None
         if owner.public:
             held = backend.contents(table, shape, MOST_VALUES)
             known = found_facts(held) | known

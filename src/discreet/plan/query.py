@@ -133,8 +133,9 @@ class Query:
     def labels(self, name: str) -> dict[Scalar, str]:
         """Return the labels that the owner gave the values of an output column; none where it is no such key."""
         place = self.column(name).key
-        key = None if place is None else self.question.keys.exprs[place].column
-        fact = None if key is None else self.question.table.facts.get(key)
+        keys, facts = self.question.keys, self.question.table.facts
+        key = None if place is None or place >= len(keys.exprs) else keys.exprs[place]
+        fact = None if key is None else keys.named.get(key) or facts.get(key.column or "")
         found = dict(fact.labels) if isinstance(fact, Values) else {}
         if self.question.outer.sets is not None:
             found.pop(None, None)  # there NULL is a total

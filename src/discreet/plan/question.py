@@ -6,13 +6,14 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Never
 
 from sqlglot import exp
 
-from discreet.catalog.schema import TableSchema, find_table
+from discreet.catalog.schema import TableSchema, Values, find_table, outputs_of
 from discreet.catalog.types import Type
 from discreet.errors import MissingBounds, UnknownColumn, UnsupportedQuery
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
@@ -300,24 +301,32 @@ def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None) -> Que
         if table.reached is None and not table.public:
             ways = [t.reached for t in tables if t.reached is not None]
             led = frozenset(way.key for way in ways if way.table == table.name)
-            return _bound(sql, select, table, TableScope(table, select.alias, led), None, ranges)
+            return _bound(sql, select, table, TableScope(table, select.alias, led), None, ranges, outputs_of(table))
+    outputs = outputs_of(*tables)
     drafted = draft(select, tables)
     select = drafted.select
     try:
         # finds out which columns are read; they have other names yet
-        _bound(sql, select, drafted.table, drafted.names, None, None if ranges is None else Missing())
+        _bound(sql, select, drafted.table, drafted.names, None, None if ranges is None else Missing(), outputs)
         relation, names = drafted.settled()
     except MissingBounds as error:
         raise drafted.in_words(error) from None
-    return _bound(sql, select, relation.table, names, relation, ranges)
+    return _bound(sql, select, relation.table, names, relation, ranges, outputs)
 
 
 def _bound(
-    sql: str, select: Select, table: TableSchema, scope: Scope, relation: ReadRows | None, ranges: Ranges | None
+    sql: str,
+    select: Select,
+    table: TableSchema,
+    scope: Scope,
+    relation: ReadRows | None,
+    ranges: Ranges | None,
+    outputs: Mapping[str, Values],
 ) -> Question:
     items = select.items
     exprs = group_nodes(items, select.group, scope.knows)
-    keys = find_keys(tuple(dict.fromkeys(_key(e, scope) for e in exprs)), table.facts)
+    grouped = tuple(dict.fromkeys(_key(e, scope) for e in exprs))
+    keys = find_keys(grouped, table.facts, _named(items, scope, grouped, outputs) if outputs else {})
     _refuse_units_as_groups(keys, scope)
     measures = Measures(ranges=ranges)
 
@@ -425,6 +434,19 @@ def _key(node: exp.Expr, scope: Scope) -> Expr:
     if key.type is None or not columns_of(key):
         raise UnsupportedQuery("A constant cannot be a group key.", hint="group by columns or expressions of them")
     return key
+
+
+def _named(
+    items: Sequence[tuple[str | None, exp.Expr]], scope: Scope, keys: Sequence[Expr], outputs: Mapping[str, Values]
+) -> dict[Expr, Values]:
+    """Return what is declared of keys by the names that they have in the result."""
+    found = {}
+    for place, (name, node) in enumerate(items):
+        fact = outputs.get((name or default_name(node, place)).lower())
+        if fact is not None and not has_aggregate(node):
+            with suppress(UnknownColumn):  # made of other output columns, and so no key
+                found[bind_row(node, scope)] = fact
+    return {e: fact for e, fact in found.items() if e in keys}
 
 
 def _refuse_units_as_groups(keys: Keys, scope: Scope) -> None:

@@ -7,11 +7,11 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from discreet.catalog.schema import MOST_KEYS, Fact, Scalar, domain_values
+from discreet.catalog.schema import MOST_KEYS, Fact, Scalar, Values, domain_values
 from discreet.catalog.types import Type
-from discreet.errors import UnsupportedQuery
+from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.query.expr import Call, Column, Expr, Literal, applied, columns_of, walk
 from discreet.query.functions import FUNCTIONS
 from discreet.query.functions.calendar import moment_at
@@ -26,10 +26,12 @@ class Keys:
         exprs: the row-level key expressions.
         lists: for each its public values, in the order of their declaration; None when any key is undeclared, so that
             the groups have to be selected privately.
+        named: for each what is declared for its output name, where something is.
     """
 
     exprs: tuple[Expr, ...]
     lists: tuple[tuple[Scalar, ...], ...] | None
+    named: Mapping[Expr, Values] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def count(self) -> int | None:
@@ -42,18 +44,20 @@ class Keys:
         return list(itertools.product(*self.lists))
 
 
-def find_keys(exprs: Sequence[Expr], facts: Mapping[str, Fact]) -> Keys:
+def find_keys(exprs: Sequence[Expr], facts: Mapping[str, Fact], named: Mapping[Expr, Values] | None = None) -> Keys:
     """Return the keys of a GROUP BY; public when each has values that are declared or follow from its expression.
 
     An expression over declared columns has as keys its values over all combinations of theirs, computed
-    here without data. Of others the values may follow all the same (`known_values`).
+    here without data. Of others the values may follow all the same (`known_values`), or are declared for the name that
+    it has in the result: `named`.
     """
-    lists = [_values(e, facts) for e in exprs]
+    named = named or {}
+    lists = [_listed(e, facts, named[e]) if e in named else _values(e, facts) for e in exprs]
     if any(v is None for v in lists):
-        return Keys(tuple(exprs), None)
-    keys = Keys(tuple(exprs), tuple(v for v in lists if v is not None))
-    if (keys.count or 0) > MOST_KEYS and any(_declared_lists(e, facts) is None for e in exprs):
-        return Keys(tuple(exprs), None)
+        return Keys(tuple(exprs), None, named)
+    keys = Keys(tuple(exprs), tuple(v for v in lists if v is not None), named)
+    if (keys.count or 0) > MOST_KEYS and any(_declared_lists(e, facts) is None for e in exprs if e not in named):
+        return Keys(tuple(exprs), None, named)
     if (keys.count or 0) > MOST_KEYS:
         raise UnsupportedQuery(
             f"The declared keys have {keys.count} combinations, more than {MOST_KEYS}.",
@@ -103,6 +107,27 @@ def _values(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:
             hint="group by fewer columns in one expression",
         )
     return _image(expr, lists)
+
+
+def _listed(expr: Expr, facts: Mapping[str, Fact], fact: Values) -> tuple[Scalar, ...]:
+    """Return the values that are declared for the output name of a key.
+
+    Raises:
+        InvalidParameter: they are of another type, or go beyond those that are known of it.
+    """
+    if expr.type is not fact.type and (expr.type, fact.type) != (Type.REAL, Type.INT):
+        kind = "NULL" if expr.type is None else expr.type.word
+        raise InvalidParameter(
+            f"{fact!r:.60} is declared for a key that is {kind}.",
+            hint="declare values of its type, or CAST the key to theirs",
+        )
+    known = _values(expr, facts)
+    if known is not None and not set(fact.values) <= set(known):
+        raise InvalidParameter(
+            f"{fact!r:.60} is declared for a key, and some are not among the values that are known of it.",
+            hint="leave these out, or declare more values of its columns",
+        )
+    return tuple(dict.fromkeys(_plain(v, expr.type) for v in fact.values))
 
 
 def inexact_in(expr: Expr) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
@@ -11,7 +12,7 @@ from discreet.catalog.types import Type
 from discreet.query.expr import Call, Column, Expr, Literal, columns_of
 from discreet.query.functions import FUNCTIONS, image
 from discreet.query.functions.calendar import moment_range
-from discreet.query.functions.function import EVERYTHING, Interval
+from discreet.query.functions.function import EVERYTHING, Bound, Interval
 
 
 def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
@@ -41,6 +42,8 @@ def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
             return _hull((*args[1::2], args[-1]), facts)
         case Call("least" | "greatest" as name, args, _):
             return _extreme(name, args, facts)
+        case Call("length", (text,), _):
+            return 0, _longest(text)
         case Call(name, args, _):
             return image(name, [range_of(a, facts) for a in args])
         case _:
@@ -74,6 +77,22 @@ def _extreme(name: str, args: Sequence[Expr], facts: Mapping[str, Fact]) -> Inte
     if sure and name == "least":
         return low, min(r[1] for r in sure)
     return (max(r[0] for r in sure), high) if sure else (low, high)
+
+
+def _longest(text: Expr) -> Bound:
+    """Return how many characters a text has at most; infinite where that does not follow from its form."""
+    match text:
+        case Literal(str() as value, _):
+            return Fraction(len(value))
+        case Call("lower" | "upper" | "trim" | "ltrim" | "rtrim", (inner, *_), _):
+            return _longest(inner)
+        case Call("left" | "right", (inner, Literal(int() as size, _)), _) if size >= 0:
+            return min(Fraction(size), _longest(inner))
+        case Call("substring", (inner, _, Literal(int() as size, _)), _):
+            return min(Fraction(abs(size)), _longest(inner))
+        case Call("lpad" | "rpad", (_, Literal(int() as size, _), _), _):
+            return Fraction(size)
+    return math.inf
 
 
 def _never_null(expr: Expr) -> bool:

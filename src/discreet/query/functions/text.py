@@ -6,6 +6,7 @@ out, and a text that would become too long by being rewritten, or joined with ot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -228,7 +229,7 @@ TEXT = (
     _stripped("trim", str.strip),
     _stripped("ltrim", str.lstrip),
     _stripped("rtrim", str.rstrip),
-    Function("length", exactly([_T], _I), template("length({0})"), len),
+    Function("length", exactly([_T], _I), template("length({0})"), len, lambda _: (0, math.inf)),
     Function("||", _concat_signature, _concat_sql, lambda *a: _short("".join(a))),
     Function("concat_ws", _joined_signature, _joined_sql, _joined, takes_null=True),
     Function("substring", _substring_signature, _substring_sql, _substring),
