@@ -138,3 +138,10 @@ def test_the_noisy_numbers_are_those_of_the_census() -> None:
         counted, units = beyond_them
         assert abs(units - 6000) < 10 * 10 * (2 * 21) ** 0.5
         assert abs(counted) < 6000 + 10 * 10 * (2 * 21) ** 0.5
+
+
+def test_places_of_people_within_a_cap_on_all_rows_are_not_counted() -> None:
+    for n, total in enumerate((1, 3, 7, 15)):
+        for of in range(len(EDGES)):
+            counted, _ = beyond({**ALL, (0, of, int(of > 0)): 1}, Caps(total, total, total), None)
+            assert counted == (of > n)

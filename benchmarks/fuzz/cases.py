@@ -47,6 +47,7 @@ def cases(seed: int, questions: int = QUESTIONS) -> Iterator[Case]:
         asked = _asked(rng, question.dialect, needs_delta=question.needs_delta, derived=i % _DERIVED == 0)
         extra = [
             *(["second derivation"] if asked.derived else []),
+            *(["max_contributions"] if shape.caps[2] is not None and not shape.is_row else []),
             *(["bounds='auto'"] if asked.auto else []),
             *(["truncation report"] if asked.truncation != "0" else []),
             f"noise {asked.noise or 'laplace'}",
@@ -90,8 +91,14 @@ def load(path: Path) -> Case:
         tables.append(Table(name, t["columns"], t["unit"], link, t["public"]))
         facts[name] = {c: _fact(f) for c, f in t["facts"].items()}
         first[name], second[name] = ([tuple(_cell(c) for c in row) for row in t[part]] for part in ("first", "second"))
-    low, high = record["caps"]
-    shape = Shape(tuple(tables), facts, (low, high), Relation(record["relation"]), record.get("kind"))
+    groups, rows, *total = record["caps"]
+    shape = Shape(
+        tuple(tables),
+        facts,
+        (groups, rows, total[0] if total else None),
+        Relation(record["relation"]),
+        record.get("kind"),
+    )
     return Case(shape, first, second, record["sql"], Asked(**record["asked"]))
 
 

@@ -55,7 +55,7 @@ class Shape:
 
     tables: tuple[Table, ...]
     facts: Mapping[str, Mapping[str, Fact]]
-    caps: tuple[int, int]
+    caps: tuple[int, int, int | None]
     relation: Relation
     kind: str | None = None
 
@@ -64,12 +64,16 @@ class Shape:
         """Whether each row is a unit."""
         return all(t.unit is None for t in self.tables)
 
+    def _unit(self, column: str) -> PrivacyUnit:
+        groups, rows, total = self.caps
+        return PrivacyUnit(column, groups, rows, max_contributions=total)
+
     def schemas(self) -> list[TableSchema]:
         """The tables as the planner sees them."""
         named = next((t.unit for t in self.tables if t.unit is not None), None)
         found = []
         for t in self.tables:
-            unit = PrivacyUnit.row() if named is None else PrivacyUnit(t.unit or named, *self.caps)
+            unit = PrivacyUnit.row() if named is None else self._unit(t.unit or named)
             columns = {n: KINDS[k] for n, k in t.columns.items()}
             link = None if t.link is None or t.unit is not None else Reached(*t.link)
             digest = "ab" * 32 if t.public else None
@@ -155,7 +159,9 @@ def random_shape(rng: Random) -> Shape:
             elif name in _RANGES and rng.random() < max(many, 0.8):
                 low, high, whole = _RANGES[name]
                 own[name] = Range(low, high, integer=whole)
-    return Shape(tables, facts, (rng.randint(1, 3), rng.randint(1, 3)), rng.choice(RELATIONS))
+    groups, rows, relation = rng.randint(1, 3), rng.randint(1, 3), rng.choice(RELATIONS)
+    total = rng.choice((None, None, 1, 2, 3, 4, 6))
+    return Shape(tables, facts, (groups, rows, total), relation)
 
 
 _FEW: Mapping[str, tuple[Any, ...]] = {

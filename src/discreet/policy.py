@@ -41,6 +41,10 @@ class Population:
     locked: bool
 
 
+CAPS = ("max_groups", "max_rows", "max_contributions")
+"""The caps on what one person adds, as `PrivacyUnit` and policy files name them."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyTable:
     """Terms of a table: `[table.NAME]`.
@@ -50,7 +54,7 @@ class PolicyTable:
         population: whose people its rows are; "" for a public table.
         unit: column with the person's id, or foreign key that leads to it; "" where neither is said.
         each_row: whether each row is one person.
-        caps: `max_groups` and `max_rows`, as far as they are said.
+        caps: `max_groups`, `max_rows` and `max_contributions`, as far as they are said.
         columns: public facts.
         names: column names of a file without a header.
     """
@@ -163,6 +167,7 @@ class Policy:
         unit: PrivacyUnit | str | None = None,
         max_groups: int | None = None,
         max_rows: int | None = None,
+        max_contributions: int | None = None,
         columns: Mapping[str, Fact] | None = None,
         bounds: str | None = None,
     ) -> PolicyTerms:
@@ -194,9 +199,10 @@ class Policy:
             for n, t in private.items()
             if not (t.unit or t.each_row)
         ]
+        asked = dict(zip(CAPS, (max_groups, max_rows, max_contributions), strict=True))
         arguments: dict[str, Any] = {
             "source": {n: t.source for n, t in tables.items()},
-            "unit": None if missing else _tightened(_unit(private, people), unit, max_groups, max_rows),
+            "unit": None if missing else _tightened(_unit(private, people), unit, asked),
             "public": [n for n, t in tables.items() if not t.population],
             "columns": _narrowed({n: t.columns for n, t in tables.items()}, columns or {}),
             "population": whose,
@@ -275,15 +281,15 @@ def _population(name: str, said: Section, folder: Path) -> Population:
 
 def _table(name: str, said: Section, folder: Path, populations: Sequence[str]) -> PolicyTable:
     where = f"[table.{name}]"
-    keys = ("source", "population", "unit", "each_row", "public", "max_groups", "max_rows", "columns", "names")
+    keys = ("source", "population", "unit", "each_row", "public", *CAPS, "columns", "names")
     _check_keys(where, said, keys)
     if "source" not in said:
         raise InvalidParameter(f"{where} does not say its source.", hint='source = "visits.parquet"')
     public, each_row = _flag(where, "public", said), _flag(where, "each_row", said)
-    owned = [k for k in ("population", "unit", "each_row", "max_groups", "max_rows") if k in said]
+    owned = [k for k in ("population", "unit", "each_row", *CAPS) if k in said]
     if public and owned:
         raise InvalidParameter(f"{where} is public, and says {owned[0]} as well.", hint="leave one of the two out")
-    capped = [k for k in ("unit", "max_groups", "max_rows") if k in said]
+    capped = [k for k in ("unit", *CAPS) if k in said]
     if each_row and capped:
         raise InvalidParameter(
             f"{where} says each_row, and {capped[0]} as well.", hint="a person with one row enters one group, once"
@@ -295,7 +301,7 @@ def _table(name: str, said: Section, folder: Path, populations: Sequence[str]) -
         )
     if whose:
         _known("population", whose, populations)
-    caps = {k: _count(where, k, said[k]) for k in ("max_groups", "max_rows") if k in said}
+    caps = {k: _count(where, k, said[k]) for k in CAPS if k in said}
     columns = {c: _fact(f"{where} columns.{c}", f) for c, f in _section("columns", said.get("columns", {})).items()}
     names = _texts(where, "names", said["names"]) if "names" in said else None
     unit = _text(where, "unit", said["unit"]) if "unit" in said else ""
@@ -364,28 +370,27 @@ def _unit(private: Mapping[str, PolicyTable], people: Mapping[str, PolicyTable])
                     hint="one query may read both: give all tables of a population the same caps",
                 )
     others = {n: t.unit for n, t in private.items() if t.unit != plain[0]}
-    return PrivacyUnit(plain[0], caps.get("max_groups"), caps.get("max_rows"), others)
+    return PrivacyUnit(plain[0], tables=others, **caps)
 
 
-def _tightened(
-    fixed: PrivacyUnit, given: PrivacyUnit | str | None, max_groups: int | None, max_rows: int | None
-) -> PrivacyUnit:
+def _tightened(fixed: PrivacyUnit, given: PrivacyUnit | str | None, asked: Mapping[str, int | None]) -> PrivacyUnit:
     if isinstance(given, PrivacyUnit):
         if given.column != fixed.column or given.tables not in ((), fixed.tables):
             raise _other_unit(fixed)
-        max_groups, max_rows = given.max_groups, given.max_rows
+        asked = {name: getattr(given, name) for name in CAPS}
     elif given is not None and given != fixed.column:
         raise _other_unit(fixed)
     if fixed.is_row:
-        if not {max_groups, max_rows} <= {None, 1}:
+        if not {*asked.values()} <= {None, 1}:
             raise InvalidParameter("The policy says that each row is one person: caps do not go with it.")
         return fixed
-    caps = []
-    for name, most, asked in (("max_groups", fixed.max_groups, max_groups), ("max_rows", fixed.max_rows, max_rows)):
-        if most is not None and asked is not None and asked > most:
-            raise _widens(name, str(asked), str(most), f"give {name}={most} or less")
-        caps.append(most if asked is None else asked)
-    return PrivacyUnit(fixed.column, caps[0], caps[1], fixed.tables)
+    caps = {}
+    for name, given_cap in asked.items():
+        most = getattr(fixed, name)
+        if most is not None and given_cap is not None and given_cap > most:
+            raise _widens(name, str(given_cap), str(most), f"give {name}={most} or less")
+        caps[name] = most if given_cap is None else given_cap
+    return PrivacyUnit(fixed.column, tables=fixed.tables, **caps)
 
 
 def _narrowed(fixed: Mapping[str, Mapping[str, Fact]], given: Mapping[str, Fact]) -> dict[str, Fact]:

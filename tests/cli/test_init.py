@@ -43,7 +43,7 @@ def test_a_draft_is_a_policy_that_waits_for_decisions(call: Call) -> None:
 def test_every_line_of_a_draft_is_one_that_a_policy_may_have(call: Call) -> None:
     text = call("init", "adult.parquet", "-o", "-").stdout
     keys = re.findall(r"^# ([\w.]+) = ", text, re.MULTILINE)
-    at_odds = {"per_person", "locked", "max_groups", "max_rows", "unit", "public", "tables"}
+    at_odds = {"per_person", "locked", "max_groups", "max_rows", "max_contributions", "unit", "public", "tables"}
     text = decided(text, *(key for key in keys if key not in at_odds)).replace("# [analyst", "[analyst")
     Path("discreet.toml").write_text(text, encoding="utf-8")
     answered = call("sql", "SELECT AVG(age) AS age FROM adult", "--epsilon", "0.5", "--analyst", "ana")

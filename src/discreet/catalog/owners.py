@@ -117,6 +117,11 @@ def find_two_owners(
                 f"The unit of {name!r} is each row, and a row is of a unit of the other population as well.",
                 hint="name the column that holds the id: dp.PrivacyUnit('patient_id', max_rows=10)",
             )
+        if unit.max_contributions is not None:
+            raise InvalidParameter(
+                f"The unit of {name!r} has max_contributions, which is not supported where two populations are protected.",
+                hint="cap the rows of each group: dp.PrivacyUnit('patient_id', max_rows=10)",
+            )
         found[name] = find_owners(unit, (), tables, views)
     for table in tables:
         columns = {name: owners[table].column for name, owners in found.items()}

@@ -20,7 +20,8 @@ _PLAIN: tuple[str, ...] = (
     "noise",
     "population",
 )
-_PLAIN += ("relation", "truncation", "version", "per_query", "max_groups", "max_rows")
+_PLAIN += ("relation", "truncation", "version", "per_query", "max_groups", "max_rows", "max_contributions")
+_CAPS = _PLAIN[-3:]
 _STARTS = re.compile(
     r"(?<![\w.(-])(?:(?P<name>[a-z_]+)=(?=[^=\s,;:.)])|(?P<call>(?:dp\.)?(?:PrivacyUnit\.row|PrivacyUnit|Range|Values|Budget)\())"
 )
@@ -138,7 +139,7 @@ def _of_call(call: ast.Call, column: str) -> str | None:
         case "PrivacyUnit.row":
             return "--each-row"
         case "PrivacyUnit":
-            caps = [f"{_NAMES[n]} {_text(v)}" for n in ("max_groups", "max_rows") if (v := named.get(n)) is not None]
+            caps = [f"{_NAMES[n]} {_text(v)}" for n in _CAPS if (v := named.get(n)) is not None]
             paths = [said for v in (named.get("tables"),) if v is not None and (said := _of_argument("tables", v))]
             return " ".join([f"--unit {given[0]}", *caps, *paths]) if given else None
         case "Range" if len(given) == 2:

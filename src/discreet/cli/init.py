@@ -42,7 +42,8 @@ _UNIT = """\
 # unit = {unit}
 # max_groups = 3              # with unit: groups of one query that a person may enter
 # max_rows = 10               # with unit: rows that a person may add to each of them
-# each_row = true             # instead of these three: each row is one person
+# max_contributions = 20      # with unit: rows that a person may add in all, alone or with the other two
+# each_row = true             # instead of these four: each row is one person
 # public = true               # instead of population and unit: table without personal data
 """
 

@@ -254,7 +254,15 @@ class QueryCommand(click.Command):
 
 _GROUPS = {
     "Data": ("--policy", "--table", "--names", "--version", "--dialect"),
-    "Who is protected": ("--unit", "--each-row", "--max-groups", "--max-rows", "--unit-path", "--public"),
+    "Who is protected": (
+        "--unit",
+        "--each-row",
+        "--max-groups",
+        "--max-rows",
+        "--max-contributions",
+        "--unit-path",
+        "--public",
+    ),
     "Public facts": ("--range", "--values", "--bounds"),
     "Cost and noise": ("--epsilon", "--error", "--assuming", "--rows", "--delta", "--noise", "--truncation"),
     "Budget": (
@@ -350,6 +358,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option("--max-groups", type=int, help="Contribution bound: groups of one query that a unit may enter."),
     click.option("--max-rows", type=int, help="Contribution bound: rows that a unit may add to each group."),
+    click.option("--max-contributions", type=int, help="Contribution bound: rows that a unit may add in all."),
     TABLE,
     click.option(
         "--unit-path",

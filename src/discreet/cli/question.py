@@ -99,6 +99,7 @@ class QueryCall:
     population: str | None
     max_groups: int | None
     max_rows: int | None
+    max_contributions: int | None
     ranges: Sequence[Bounds]
     values: Sequence[tuple[str, list[str | int | None]]]
     budget: tuple[Fraction, Fraction | None] | None
@@ -270,7 +271,7 @@ class QueryCall:
         known = self.policy is not None or self._unit() is not None
         guess = replace(self, each_row=True, paths=())
         if known and self.unit:
-            guess = replace(self, max_groups=self.max_groups or 3, max_rows=self.max_rows or 10)
+            guess = self._with_caps()
         try:
             with guess._connect(":memory:", Budget(20, Fraction(1, 2)), analyst=None) as session:
                 session.plan(self.query, **self.price())
@@ -287,6 +288,12 @@ class QueryCall:
             ]
         return MissingBounds.of(missing)
 
+    def _with_caps(self) -> QueryCall:
+        """Return the same call with the caps that it lacks, to find out what else is missing."""
+        if self.max_contributions is not None:
+            return self
+        return replace(self, max_groups=self.max_groups or 3, max_rows=self.max_rows or 10)
+
     def _by_policy(self) -> PolicyTerms | None:
         """Return what the policy says, tightened by the options; None without one."""
         import discreet as dp
@@ -300,6 +307,7 @@ class QueryCall:
             unit=dp.PrivacyUnit.row() if self.each_row else self.unit,
             max_groups=self.max_groups,
             max_rows=self.max_rows,
+            max_contributions=self.max_contributions,
             columns=columns(self.ranges, self.values),
             bounds=self.bounds,
         )
@@ -315,10 +323,10 @@ class QueryCall:
         if not self.each_row and self.unit is None:
             return None
         if self.unit is None:
-            if self.max_groups is not None or self.max_rows is not None:
+            if (self.max_groups, self.max_rows, self.max_contributions) != (None, None, None):
                 raise InvalidParameter(
-                    "--max-groups and --max-rows do not go with --each-row.",
-                    hint="a person with one row enters one group, once; leave both out",
+                    "--max-groups, --max-rows and --max-contributions do not go with --each-row.",
+                    hint="a person with one row enters one group, once; leave them out",
                 )
             if self.paths:
                 raise InvalidParameter(
@@ -326,7 +334,13 @@ class QueryCall:
                     hint="where each row is a person, no other row is theirs; name the other tables with --public",
                 )
             return dp.PrivacyUnit.row()
-        return dp.PrivacyUnit(self.unit, max_groups=self.max_groups, max_rows=self.max_rows, tables=self.paths)
+        return dp.PrivacyUnit(
+            self.unit,
+            max_groups=self.max_groups,
+            max_rows=self.max_rows,
+            tables=self.paths,
+            max_contributions=self.max_contributions,
+        )
 
     def _per_person(self) -> Budget | None:
         import discreet as dp
@@ -358,6 +372,8 @@ def _guessed(unit: PrivacyUnit | None) -> PrivacyUnit:
 
     if unit is None or unit.is_row:
         return dp.PrivacyUnit.row()
+    if unit.caps is not None:
+        return unit
     return dp.PrivacyUnit(unit.column, unit.max_groups or 3, unit.max_rows or 10, unit.tables)
 
 

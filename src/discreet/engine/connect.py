@@ -352,7 +352,7 @@ def missing_terms(unit: PrivacyUnit | None, bounds: str | None, new: str | None)
         found.append(
             MissingFact("unit", "who is protected", say, "unit=dp.PrivacyUnit.row() where each row is a person")
         )
-    elif not unit.is_row and None in (unit.max_groups, unit.max_rows) and bounds != "auto":
+    elif not unit.is_row and unit.caps is None and bounds != "auto":
         caps = [f"max_groups={unit.max_groups or 3}", f"max_rows={unit.max_rows or 10}"]
         what = f"how many groups one {unit.column!r} may enter in a query, and how many rows it may add to each"
         say = f"unit=dp.PrivacyUnit({unit.column!r}, {', '.join(caps)})"
@@ -406,8 +406,7 @@ def _units_of_tables(
 ) -> dict[str, tuple[PrivacyUnit, PrivacyUnit]]:
     """Return the two units of each table, by the column of it that holds their ids."""
     first, second = (
-        {t: PrivacyUnit(own.column, unit.max_groups, unit.max_rows) for t, own in owners[name].items()}
-        for name, unit in units.items()
+        {t: unit.capped_like(own.column) for t, own in owners[name].items()} for name, unit in units.items()
     )
     return {table: (first[table], second[table]) for table in first}
 

@@ -310,7 +310,7 @@ class Session:
                 gives it, as `plan` finds it.
             confidence: of `error`.
             assuming: public guesses at the answer, for errors that depend on it, as in `plan`.
-            bounds: "auto" to have max_groups and max_rows chosen for the least error, and the bounds of values that
+            bounds: "auto" to have caps chosen for the least error, and the bounds of values that
                 have none, by a first stage: each of the two costs a tenth of ε. "values" for the bounds of values
                 alone, under the declared caps; it costs nothing where none are missing.
             fresh: whether to draw again even if the answer is stored.

@@ -109,7 +109,7 @@ def attach_all(
             held = backend.contents(table, shape, MOST_VALUES)
             known = found_facts(held) | known
         # a table that has no column of the unit's own keeps the unit's name: with none, each row would be a unit
-        own = PrivacyUnit(owner.column or unit.column, unit.max_groups, unit.max_rows)
+        own = unit.capped_like(owner.column or unit.column)
         schema = TableSchema(
             table,
             types,

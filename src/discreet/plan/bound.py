@@ -4,7 +4,8 @@ Guarantee:
     In the text that `bounded_sql` returns, a unit enters at most `max_groups` groups: they are ranked by a
     total order (a
     hash under the account's secret `$secret`, then the group itself), so a collision of hashes changes nothing. In each
-    group it adds to each column one integer within the measure's span. Rows without a unit are dropped. Only integers
+    group it adds to each column one integer within the measure's span. Where a cap on all rows of a unit is tighter, at
+    most so many of its rows are tallied at all: the first ones in an order by all that is read of a row afterwards. Rows without a unit are dropped. Only integers
     and group keys leave, the integers as text, since a client would turn 128 bits into floats.
 
 Lists of declared keys are constants with their places: `"key i"` has each value once, since it groups by the
@@ -27,6 +28,7 @@ from discreet.plan.auto_bounds.ranges import value_place_sql
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import Measure, Name, Part, Tally, UnitCount
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, TreeShape
+from discreet.privacy.unit import PrivacyUnit
 from discreet.query.expr import Column, Expr, constant, finite, quoted, raw
 from discreet.query.keys import Keys
 
@@ -40,7 +42,8 @@ SECRET = "$secret"  # noqa: S105  # the placeholder, not a secret
 @dataclass(frozen=True, slots=True)
 class BoundedQuery:
     """What the writer needs: the table, the row filter, the groups, the measures, and the caps. `rows` is the SELECT
-    that gives the table's rows, where they are not just those of a connected one; `unit` is SQL for a row's unit.
+    that gives the table's rows, where they are not just those of a connected one; `most` is how many rows of a unit are
+    read in all, None where the other caps leave no more; `unit` is SQL for a row's unit.
     """
 
     table: TableSchema
@@ -50,6 +53,7 @@ class BoundedQuery:
     max_groups: int
     max_rows: int
     rows: str | None = None
+    most: int | None = None
     unit: str = field(init=False, default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +63,16 @@ class BoundedQuery:
             assert kind is not None
             object.__setattr__(self, "unit", finite(Column(column, kind)))
 
+    @property
+    def ranks_groups(self) -> bool:
+        """Whether a unit's groups are ranked: not when it can enter every group, or its rows are in no more."""
+        return _ranks_groups(self.table.unit, self.keys.count, self.most)
+
+    @property
+    def as_tallied(self) -> str:
+        """The stage of the rows that are tallied."""
+        return "unit rows" if self.most is None else "unit capped"
+
 
 def bounding(question: Question) -> BoundedQuery:
     """Return the question as the writer of SQL takes it; the units of groups that are selected are counted last.
@@ -67,16 +81,35 @@ def bounding(question: Question) -> BoundedQuery:
         MissingBounds: its unit has no caps.
     """
     unit, groups = question.table.unit, question.keys.count
-    if unit.max_groups is None or unit.max_rows is None:
+    if unit.caps is None:
         raise MissingBounds(
             "How much of the data one unit may add has not been said.",
             hint=f"unit=dp.PrivacyUnit({unit.column!r}, max_groups=3, max_rows=10): at most 3 groups, 10 rows in each",
         )
-    k = unit.max_groups if groups is None else min(unit.max_groups, groups)
+    k = unit.caps[0] if groups is None else min(unit.caps[0], groups)
     sums = tuple(m for m in question.measures if not m.is_apart)
     measures = sums if groups is not None else (*sums, UnitCount())
     rows = None if question.relation is None else question.relation.sql
-    return BoundedQuery(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)
+    most = _most(unit, groups)
+    return BoundedQuery(question.table, question.where, question.keys, measures, k, unit.caps[1], rows, most)
+
+
+def _most(unit: PrivacyUnit, groups: int | None) -> int | None:
+    """Return how many rows of a unit are read in all; None where its caps in each group leave no more than that.
+
+    With one group, the cap in it is the cap on all, and means and quantiles lose no row by it.
+    """
+    if unit.max_contributions is None or unit.caps is None:
+        return None
+    k = unit.caps[0] if groups is None else min(unit.caps[0], groups)
+    return unit.max_contributions if unit.max_contributions < k * unit.caps[1] else None
+
+
+def _ranks_groups(unit: PrivacyUnit, groups: int | None, most: int | None) -> bool:
+    if unit.is_row:
+        return False
+    k = None if unit.caps is None else unit.caps[0]
+    return (groups is None or k is None or groups > k) and (most is None or k is None or most > k)
 
 
 def bounded_sql(b: BoundedQuery) -> str:
@@ -91,7 +124,8 @@ def distinct_sql(b: BoundedQuery, argument: Expr) -> str:
         A unit enters the same groups as in the question's other columns, at most `max_groups`, and in each it brings at
         most `max_rows` different values, which follow from its own rows: the first ones by a hash under the account's
         secret, then by the value itself. So the count of a group moves by at most `max_rows` when one unit comes or
-        goes, and when its rows become others (docs/proofs/distinct.md).
+        goes, and when its rows become others (docs/proofs/distinct.md). Where all its rows are capped, it brings at most
+        so many pairs of a group and a value, chosen in the same way.
 
     References:
         Knop, Steinke 2023, *Counting distinct elements under person-level differential privacy*, Section 1,
@@ -105,11 +139,13 @@ def distinct_sql(b: BoundedQuery, argument: Expr) -> str:
     by = f" GROUP BY {', '.join(g)}" if g else ""
     counted = ", ".join([*g, "CAST(count(DISTINCT d) AS VARCHAR) AS m0"])
     each = ", ".join(["u", *g])
-    ranks = [
-        # known values first, so that a row without one takes no place
-        f"row_number() OVER (PARTITION BY {each} ORDER BY d IS NULL, hash({each}, d, {SECRET}), d) <= {b.max_rows}"
-    ]
-    if needs_secret(b):
+    # known values first, so that a row without one takes no place
+    known = f"ORDER BY d IS NULL, hash({each}, d, {SECRET})"
+    ranks = [f"row_number() OVER (PARTITION BY {each} {known}, d) <= {b.max_rows}"]
+    if b.most is not None:
+        values = f"row_number() OVER (PARTITION BY u {known}, {', '.join([*g, 'd'])}) <= {b.most}"
+        ranks = [*(ranks if b.max_rows < b.most else []), values]
+    if b.ranks_groups:
         ranks.append(f"dense_rank() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}")
     return (
         f'{rows_with(b, [value])},\n"unit values" AS (\n  SELECT {each}, d FROM "unit rows" GROUP BY {each}, d\n),\n'
@@ -132,7 +168,7 @@ def tree_sql(b: BoundedQuery, shape: TreeShape) -> str:
     leaf = f"CAST({steps} AS {_leaf_kind(shape.leaves)})"
     shown = ", ".join([*(f"r.{g} AS {g}" for g in keys), f"{leaf} AS b"])
     by = ", ".join([*(f"r.{g}" for g in keys), "b"])
-    found = 'FROM "unit rows" r'
+    found = f'FROM "{b.as_tallied}" r'
     weight = "count(*)"
     if not b.table.unit.is_row:
         same = "=" if b.keys.lists is not None else "IS NOT DISTINCT FROM"
@@ -147,10 +183,10 @@ def tree_sql(b: BoundedQuery, shape: TreeShape) -> str:
 
 def totals_sql(b: BoundedQuery, tests: Sequence[str], places: int) -> str:
     """How many units there are for each set of tests that hold, `places` counts, on how many groups a unit has rows in
-    (`groups`) and on how many rows at most in one of them (`most`).
+    (`groups`), on how many rows at most in one of them (`most`), and on how many in all (`total`).
     """
-    rows, groups, _ = _stages(replace(b, measures=()))
-    totals = 'SELECT u, count(*) AS groups, max(n) AS most FROM "unit groups" GROUP BY u'
+    rows, groups, _ = _stages(replace(b, measures=(), most=None))
+    totals = 'SELECT u, count(*) AS groups, sum(n) AS total, max(n) AS most FROM "unit groups" GROUP BY u'
     return (
         f'WITH {_keys_with(b)}{rows},\n{groups},\n"unit totals" AS (\n  {totals}\n),\n'
         f"{_placed([_set_of(tests)], 'unit totals')}\n{_tabled([places], 'unit places')}"
@@ -203,7 +239,7 @@ def _as(prefix: str, texts: Sequence[str]) -> str:
 
 def census_sql(b: BoundedQuery) -> str:
     """How many units there are of each kind (`place_sql`): of so many groups, so many rows, and so uneven."""
-    rows, groups, _ = _stages(replace(b, measures=()))
+    rows, groups, _ = _stages(replace(b, measures=(), most=None))
     places = place_sql("groups", "total", "most")
     totals = "u, count(*) AS groups, sum(n) AS total, max(n) AS most"
     return (
@@ -258,9 +294,10 @@ def rows_with(b: BoundedQuery, columns: Sequence[str]) -> str:
 
 
 def needs_secret(of: BoundedQuery | Question) -> bool:
-    """Return whether groups are ranked at all: not when a unit can enter every group."""
+    """Return whether a unit's groups or rows are ranked at all: not when it can enter every group with all it has."""
     unit, groups = of.table.unit, of.keys.count
-    return not unit.is_row and (groups is None or unit.max_groups is None or groups > unit.max_groups)
+    most = _most(unit, groups)
+    return most is not None or _ranks_groups(unit, groups, most)
 
 
 def lattice_sql(v: LatticeValue) -> str:
@@ -286,7 +323,7 @@ def contribution_stages(b: BoundedQuery) -> str:
 
 def scope_stages(b: BoundedQuery) -> str:
     """WITH and `"unit rows"`: the unit u of each row in question, whatever is measured of it."""
-    rows, _, _ = _stages(replace(b, measures=()))
+    rows, _, _ = _stages(replace(b, measures=(), most=None))
     return f"WITH {_keys_with(b)}{rows}"
 
 
@@ -316,7 +353,7 @@ def _per_unit(b: BoundedQuery) -> str:
 
 def _bounded(b: BoundedQuery, beside: Sequence[str]) -> str:
     """WITH and the stages up to what each unit adds to each group, with these columns beside it."""
-    first = needs_secret(b) and (b.keys.count is None or b.keys.count > _FEW)
+    first = b.most is None and b.ranks_groups and (b.keys.count is None or b.keys.count > _FEW)
     rows, groups, name = _stages(b, kept=first)
     clipped = [f"{m.clipped(name, b.max_rows)} AS m{i}" for i, m in enumerate(b.measures)]
     rank = "" if first else _rank(b)
@@ -332,7 +369,7 @@ of a unit have one row: then ranking the rows leaves little to tally, and costs 
 
 def _rank(b: BoundedQuery) -> str:
     """Return the clause that keeps so many groups of each unit, in an order under the account's secret."""
-    if not needs_secret(b):
+    if not b.ranks_groups:
         return ""
     return f"\n  QUALIFY row_number() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}"
 
@@ -341,6 +378,16 @@ def _kept(b: BoundedQuery, columns: Sequence[str]) -> str:
     """Return the stage of the rows that lie in the groups that `_rank` would keep: rows of one group have one rank."""
     rank = f"dense_rank() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}"
     return f',\n"unit kept" AS (\n  SELECT {", ".join(columns)} FROM "unit rows"\n  QUALIFY {rank}\n)'
+
+
+def _capped(b: BoundedQuery, columns: Sequence[str]) -> str:
+    """Return the stage of a unit's first rows, as many as may be read of it in all. The order ends in every column that
+    is read later, so that rows with one rank are one and the same to all that follows.
+    """
+    read = ", ".join(columns)
+    order = f"hash({read}, {SECRET})" + "".join(f", {c}" for c in columns[1:])
+    rank = f"row_number() OVER (PARTITION BY u ORDER BY {order}) <= {b.most}"
+    return f',\n"unit capped" AS (\n  SELECT {read} FROM "unit rows"\n  QUALIFY {rank}\n)'
 
 
 def _order(b: BoundedQuery) -> str:
@@ -415,6 +462,7 @@ def _stages(b: BoundedQuery, *, kept: bool = False) -> tuple[str, str, Name]:
     selected = ", ".join([f"{b.unit} AS u", *_key_columns(b), *values.columns()])
     rows = f'"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
     rows += _kept(b, ["u", *g, *values.names]) if kept else ""
+    rows += "" if b.most is None else _capped(b, ["u", *g, *values.names])
     tallies = ["count(*) AS n"]
     names: dict[str, str] = {}
     for m in b.measures:
@@ -427,7 +475,7 @@ def _stages(b: BoundedQuery, *, kept: bool = False) -> tuple[str, str, Name]:
                 names[text] = f"{'n' if tally is Tally.KNOWN else 's'}_{column}"
                 tallies.append(f"{text} AS {names[text]}")
     by = ", ".join(["u", *g])
-    read = "unit kept" if kept else "unit rows"
+    read = "unit kept" if kept else b.as_tallied
     groups = f'"unit groups" AS (\n  SELECT {", ".join([by, *tallies])} FROM "{read}" GROUP BY {by}\n)'
 
     def name(part: Part) -> str:

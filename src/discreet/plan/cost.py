@@ -106,17 +106,30 @@ class Allocation:
         return any(isinstance(z, RoundedGaussianNoise) for z in (*self.noises, *self.trees))
 
 
-def sensitivity_of(span: tuple[int, int], max_groups: int, groups: int | None, relation: Relation) -> Sensitivity:
+def sensitivity_of(
+    span: tuple[int, int], max_groups: int, groups: int | None, relation: Relation, total: int | None = None
+) -> Sensitivity:
     """How far one unit can move a column over all groups, when it adds to at most `max_groups` of them an
-    integer in `span`.
+    integer in `span`, and to all of them together integers whose sizes add up to at most `total`.
 
-    `groups` is the number of groups, None when it is not known.
+    `groups` is the number of groups, None when it is not known; `total` is None where nothing else bounds the sum.
 
     >>> sensitivity_of((0, 10), 3, 20, Relation.REPLACE)
     Sensitivity(l0=6, linf=10, l1=60, l2_squared=600)
+    >>> sensitivity_of((0, 10), 3, 20, Relation.REPLACE, 12)
+    Sensitivity(l0=6, linf=10, l1=24, l2_squared=208)
+
+    Guarantee:
+        With m = `max_groups` and w the larger end of `span`, a unit's integers a have ℓ∞ ≤ w, ℓ1 ≤ `total`, and at most
+        m are not 0. So ℓ2² ≤ S = q·w² + r², where q, r = divmod(`total`, w), and m·w² if q ≥ m: a sum of squares is
+        convex, and largest at a corner of these bounds. Under replacement |a − b|₁ ≤ |a|₁ + |b|₁, and |a − b|₂² ≤ 2S
+        where a·b ≥ 0, as of numbers that are all at least 0; of others (|a|₂ + |b|₂)² ≤ 4S. The bounds without `total`
+        hold as well, so the lesser of both does (docs/proofs/bounding.md, 2).
     """
     low, high = span
     assert low <= 0 <= high
+    if total is not None:
+        return _within_total(sensitivity_of(span, max_groups, groups, relation), span, max_groups, relation, total)
     most, k = max(-low, high), max_groups if groups is None else min(max_groups, groups)
     if relation is Relation.ADD_REMOVE:
         return Sensitivity(k, most)
@@ -133,21 +146,48 @@ def sensitivity_of(span: tuple[int, int], max_groups: int, groups: int | None, r
     )
 
 
-def tree_sensitivity(total: int, max_groups: int, groups: int | None, cells: int, relation: Relation) -> Sensitivity:
+def _within_total(
+    loose: Sensitivity, span: tuple[int, int], groups: int, relation: Relation, total: int
+) -> Sensitivity:
+    """Return the sensitivity where the sizes of what a unit adds are at most `total` together as well."""
+    most = max(-span[0], span[1])
+    if most == 0:
+        return loose
+    assert total >= most
+    times = 1 if relation is Relation.ADD_REMOVE else 2
+    signed = 2 if relation is Relation.REPLACE and 0 not in span else 1
+    squares = times * signed * squares_within(total, most, groups)
+    return Sensitivity(loose.l0, loose.linf, l1=min(loose.l1, times * total), l2_squared=min(loose.l2_squared, squares))
+
+
+def squares_within(total: int, most: int, groups: int) -> int:
+    """Return the largest sum of squares of at most `groups` numbers, each at most `most` and all at most `total`."""
+    full, rest = divmod(total, most)
+    return groups * most**2 if full >= groups else full * most**2 + rest**2
+
+
+def tree_sensitivity(
+    total: int, max_groups: int, groups: int | None, cells: int, relation: Relation, together: int | None = None
+) -> Sensitivity:
     """How far one unit can move one level of a tree over all groups, when in at most `max_groups` of them it
-    adds to the `cells` nodes of the level weights, none below 0, of at most `total` together.
+    adds to the `cells` nodes of the level weights, none below 0, of at most `total` in a group, and of at most
+    `together` in all groups (None: nothing else bounds them).
 
     >>> tree_sensitivity(10, 3, 20, 16, Relation.ADD_REMOVE)
     Sensitivity(l0=30, linf=10, l1=30, l2_squared=300)
+    >>> tree_sensitivity(10, 3, 20, 16, Relation.ADD_REMOVE, 12)
+    Sensitivity(l0=12, linf=10, l1=12, l2_squared=104)
     """
     k = max_groups if groups is None else min(max_groups, groups)
     # both are reached by replacement in leaves apart: |o − n|₁ ≤ |o|₁ + |n|₁, and |o − n|² ≤ |o|² + |n|² as o·n ≥ 0
     times = 1 if relation is Relation.ADD_REMOVE else 2
-    nodes = times * k * total  # each node that moves does so by a whole step
+    one = k * total if together is None else min(k * total, together)
+    squares = k * total**2 if together is None else squares_within(together, total, k)
+    nodes = times * one  # each node that moves does so by a whole step
     if groups is not None:
         nodes = min(nodes, groups * cells)
     return Sensitivity(
-        nodes, total, l1=min(times * k * total, nodes * total), l2_squared=min(times * k * total**2, nodes * total**2)
+        nodes, total, l1=min(times * one, nodes * total), l2_squared=min(times * squares, nodes * total**2)
     )
 
 

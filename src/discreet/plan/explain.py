@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from discreet.catalog.schema import TableSchema
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, ExponentialQuantile
+from discreet.plan.bound import bounding
 from discreet.plan.grouping_sets.split_budget import agreements, levels_of
 from discreet.plan.measures.measure import Measure
 from discreet.plan.quantile_tree.chosen import rank_off
@@ -119,18 +120,20 @@ def _owner(table: TableSchema) -> str:
 
 def _groups(plan: Decided) -> list[str]:
     q = plan.question
-    k = q.table.unit.max_groups
+    b, k = bounding(q), (q.table.unit.caps or (0, 0))[0]
+    rows = "" if b.most is None else f" At most {b.most:,} rows of a unit are read, chosen by a keyed hash."
+    how = ", chosen by a keyed hash" if b.ranks_groups or b.most is None else ""
     if q.keys.lists is None:
         threshold = plan.allocation.threshold
         assert threshold is not None
         return [
-            f"Groups: private. A unit enters at most {k}.",
+            f"Groups: private. A unit enters at most {k}.{rows}",
             f"  A group is shown by optimal partition selection, for {words(threshold.epsilon, threshold.delta)}:",
             f"  one with {threshold.kept_from(Fraction(19, 20))} units or more is kept in 19 of 20 cases.",
         ]
     if not q.keys.exprs:
         return ["Groups: one, the whole table."]
-    return [f"Groups: {q.keys.count}, declared, so all are shown. A unit enters at most {k}, chosen by a keyed hash."]
+    return [f"Groups: {q.keys.count}, declared, so all are shown. A unit enters at most {k}{how}.{rows}"]
 
 
 def column_name(i: int, measure: Measure) -> str:
@@ -145,12 +148,14 @@ def norms(s: Sensitivity) -> str:
 
 
 def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Decided) -> list[str]:
-    rows = plan.question.table.unit.max_rows
-    assert rows is not None
-    low, high = measure.span(rows)
+    caps = plan.question.table.unit.caps
+    assert caps is not None
+    low, high = measure.span(caps[1])
+    most = bounding(plan.question).most
+    total = "" if most is None else f" and {most * measure.of_one_row} in all at most,"
     return [
         f"{column_name(i, measure)}.",
-        f"  One unit adds to each group an integer in [{low}, {high}],",
+        f"  One unit adds to each group an integer in [{low}, {high}],{total}",
         f"  so {norms(s)}.",
         f"  {_law(noise, s, measure.step)}",
     ]
@@ -158,13 +163,13 @@ def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Dec
 
 def _tree(i: int, tree_read: TreeRead, s: Sensitivity, plan: Decided) -> list[str]:
     shape, unit, noise = tree_read.shape, plan.question.table.unit, plan.allocation.trees[i]
-    assert unit.max_rows is not None
+    assert unit.caps is not None
     steps = shape.steps(is_row=unit.is_row)
     step = Fraction(1, steps)
     if isinstance(noise, ExponentialQuantile):
         return _chosen(i, tree_read, noise, plan)
     levels = "" if shape.depth == 1 else f" on each of {shape.depth} levels"
-    weight = "1 for its row" if unit.is_row else f"at most {unit.max_rows:,}, spread over its rows"
+    weight = "1 for its row" if unit.is_row else f"at most {unit.caps[1]:,}, spread over its rows"
     lines = [
         f"Quantile tree {i}: {shape.word}.",
         f"  One unit adds to each group a weight of {weight}, counted in steps of 1/{steps:,} row,",
@@ -189,7 +194,7 @@ def _chosen(i: int, tree_read: TreeRead, q: ExponentialQuantile, plan: Decided) 
     """Return a quantile whose leaf is chosen by rank."""
     shape, unit = tree_read.shape, plan.question.table.unit
     steps = shape.steps(is_row=unit.is_row)
-    weight = "1 for its row" if unit.is_row else f"at most {unit.max_rows:,}, spread over its rows"
+    weight = "1 for its row" if unit.is_row else f"at most {q.sensitivity / steps}, spread over its rows"
     pairs = ", where a group left and one entered count once" if q.relation is Relation.REPLACE else ""
     widths = ", ".join(f"{decimal(width / steps)} rows ({n}×)" for width, n in q.ranges)
     rows = q.reach() / steps

@@ -66,7 +66,7 @@ def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
             if value.expr not in apart and may_clamp(value):
                 ranges[_moved(value, question)] = None
         if m.has_bounds:
-            low, high = (decimal(k * m.step) for k in m.span(question.table.unit.max_rows or 1))
+            low, high = (decimal(k * m.step) for k in m.span((question.table.unit.caps or (1, 1))[1]))
             ((_, of),) = m.parts
             expr = of.expr if isinstance(of, LatticeValue) else of
             total = "sum" if m.clamped else "count"
@@ -84,19 +84,21 @@ def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
 
 def capped(plan: Decided) -> list[str]:
     """Return how much of one unit counts; nothing where a unit has one row."""
-    from discreet.plan.bound import bounding, needs_secret
+    from discreet.plan.bound import bounding
 
     q = plan.question
     if q.table.unit.is_row or (q.relation is not None and is_once(q.relation.node)):
         return []
     b = bounding(q)
-    groups = f"in at most {many(b.max_groups, 'group')}" if needs_secret(b) else ""
+    groups = f"in at most {many(b.max_groups, 'group')}" if b.ranks_groups else ""
     of_rows = [m for m in q.measures if not (m.is_of_units or m.has_bounds)]
     alone = not q.trees and all(m.is_apart for m in of_rows)
-    rows = f"for at most {many(b.max_rows, 'value' if alone else 'row')}" if of_rows or q.trees else ""
+    inside = b.most is None or b.max_rows < b.most
+    rows = f"for at most {many(b.max_rows, 'value' if alone else 'row')}" if inside and (of_rows or q.trees) else ""
     each = "" if not (rows and q.keys.exprs) else " in each group" if not groups else " in each"
     each = " in it" if groups and each and b.max_groups == 1 else each
-    both = ", ".join(part for part in (groups, rows + each) if part)
+    total = "" if b.most is None else f"for at most {many(b.most, 'value' if alone else 'row')} in all"
+    both = ", ".join(part for part in (groups, rows + each, total) if part)
     return [f"one {_whose(q)} counts {both}"] if both else []
 
 

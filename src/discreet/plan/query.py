@@ -21,7 +21,7 @@ from discreet.mechanisms.summed import summed_noises
 from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, distinct_sql, needs_secret, tree_sql
 from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, sensitivity_of, tree_sensitivity
 from discreet.plan.decided import FirstChoice
-from discreet.plan.measures.measure import DistinctCount
+from discreet.plan.measures.measure import DistinctCount, Measure
 from discreet.plan.nodes.node import Node
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.quantile_tree.shape import TreeRead
@@ -250,8 +250,7 @@ class Query:
 def decided(question: Question, terms: PlanTerms) -> Query:
     """Return the query of a bound question, each of whose numbers is measured by itself."""
     b = bounding(question)
-    relation, groups = question.table.relation, question.keys.count
-    sensitivities = tuple(sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures)
+    sensitivities = tuple(column_moves(b, m) for m in question.measures)
     reports = reports_of(question) if terms.report_share else ()
     trees = tuple((tree_moves(b, s), tree_sql(b, s.shape)) for s in question.trees)
     allocation = _allocated(question, terms, sensitivities, [moved for moved, _ in trees], len(reports))
@@ -299,7 +298,7 @@ def _allocated(
         epsilon=terms.epsilon,
         delta=terms.delta if composes or selects or terms.kind is Kind.GAUSSIAN else Fraction(0),
         kind=terms.kind,
-        select=(table.unit.max_groups or 0, table.relation) if selects else None,
+        select=((table.unit.caps or (0, 0))[0], table.relation) if selects else None,
         reports=[report_moves(table.relation)] * reports if reports else [],
         report_share=terms.report_share,
         trees=[(m, s.shape.depth) for m, s in zip(moves, question.trees, strict=True)],
@@ -314,11 +313,18 @@ def with_allocation(query: Query, terms: PlanTerms, allocation: Allocation) -> Q
     return replace(query, allocation=allocation, identity=query.question.identity(terms, allocation))
 
 
+def column_moves(b: BoundedQuery, measure: Measure) -> Sensitivity:
+    """Return how far one unit moves a column over all groups."""
+    total = None if b.most is None else b.most * measure.of_one_row
+    return sensitivity_of(measure.span(b.max_rows), b.max_groups, b.keys.count, b.table.relation, total)
+
+
 def tree_moves(b: BoundedQuery, tree_read: TreeRead) -> Sensitivity:
     """Return how far one unit moves each level of a tree; no level has more nodes than leaves."""
     shape, unit = tree_read.shape, b.table.unit
     total = shape.total(b.max_rows, is_row=unit.is_row)
-    return tree_sensitivity(total, b.max_groups, b.keys.count, shape.leaves, b.table.relation)
+    together = None if b.most is None else b.most * shape.steps(is_row=False)
+    return tree_sensitivity(total, b.max_groups, b.keys.count, shape.leaves, b.table.relation, together)
 
 
 def statements(question: Question, b: BoundedQuery) -> tuple[str, tuple[tuple[int, str], ...]]:
@@ -406,10 +412,11 @@ def measurement_of(plan: Query) -> Measurement:
         _disagree("the number of columns")
     if not len(plan.trees) == len(q.trees) == len(a.trees):
         _disagree("the number of columns")
-    if unit.max_groups is None or unit.max_rows is None:
+    if unit.caps is None:
         _disagree("the groups of a unit, which are not bounded")
+    max_groups, max_rows = unit.caps
     columns = [
-        NoisyColumn(*m.span(unit.max_rows), s, noise)
+        NoisyColumn(*m.span(max_rows), s, noise)
         for m, s, noise in zip(q.measures, plan.sensitivities, a.noises, strict=True)
     ]
     trees = [
@@ -424,8 +431,8 @@ def measurement_of(plan: Query) -> Measurement:
         plan.truncation,
         len(q.keys.exprs),
         None if lists is None else tuple(len(v) for v in lists),
-        unit.max_groups if count is None else min(unit.max_groups, count),
-        None if unit.is_row else unit.max_rows,
+        max_groups if count is None else min(max_groups, count),
+        None if unit.is_row else max_rows,
         tuple(columns),
         tuple(trees),
         tuple(Level(v.kept, v.noises) for v in a.levels),

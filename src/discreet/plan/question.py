@@ -262,6 +262,8 @@ class Question:
             "noise": terms.kind.value,
             "reports": str(terms.report_share),
         }
+        if unit.max_contributions is not None:
+            described["unit"].append(unit.max_contributions)
         if self.relation is not None:
             described["rows"] = self.relation.identity
         if levels:

@@ -19,7 +19,7 @@ from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.summed import summed_noises
-from discreet.plan.bound import BoundedQuery, columns_sql, totals_sql
+from discreet.plan.bound import BoundedQuery, bounding, columns_sql, totals_sql
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.privacy.unit import Relation, Sensitivity
@@ -38,6 +38,8 @@ class Part(Enum):
     """It has rows in more than `max_groups` groups."""
     ROWS = "rows"
     """It has more than `max_rows` rows in one group."""
+    ALL = "all rows"
+    """It has more than `max_contributions` rows in all."""
     BELOW = "below"
     """A row of it has a value below the bounds."""
     ABOVE = "above"
@@ -104,10 +106,15 @@ def reports_of(question: Question) -> tuple[Report, ...]:
         UnsupportedQuery: nothing can be cut off of it.
     """
     unit, groups = question.table.unit, question.keys.count
-    assert unit.max_groups is not None
-    tests = {Part.GROUPS: f"groups > {unit.max_groups}", Part.ROWS: f"most > {unit.max_rows}"}
-    if groups is not None and groups <= unit.max_groups:
-        del tests[Part.GROUPS]  # there are no more
+    assert unit.caps is not None
+    b, (most_groups, most_rows) = bounding(question), unit.caps
+    tests = {Part.GROUPS: f"groups > {most_groups}", Part.ROWS: f"most > {most_rows}"}
+    if not b.ranks_groups:
+        del tests[Part.GROUPS]  # there are no more, or fewer rows are kept
+    if b.most is not None:
+        tests[Part.ALL] = f"total > {b.most}"
+        if b.most <= most_rows:
+            del tests[Part.ROWS]
     caps = [] if unit.is_row else [Report("the caps", tuple(tests), tuple(tests.values()), None, "", False)]
     found = {r.of: r for r in (*_of_keys(question), *_of_values(question))}
     if not caps and not found:

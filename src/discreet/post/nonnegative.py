@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 def never_negative(question: Question) -> tuple[bool, ...]:
     """Of each measure, whether its exact value cannot be below 0."""
-    most = question.table.unit.max_rows
-    return tuple(measure.span(1 if most is None else most)[0] >= 0 for measure in question.measures)
+    caps = question.table.unit.caps
+    return tuple(measure.span(1 if caps is None else caps[1])[0] >= 0 for measure in question.measures)
 
 
 def honest(interval: Any, value: Any, low: float) -> Any:

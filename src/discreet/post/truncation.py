@@ -135,9 +135,11 @@ def _said(plan: Decided, r: Reported) -> str:
     """Return a report in a sentence."""
     unit, report, is_row = plan.question.table.unit, r.report, r.report.is_row
     if report.of is None:
+        groups, rows = unit.caps or (0, 0)
         what = {
-            Part.GROUPS: f"have rows in more than {unit.max_groups} groups",
-            Part.ROWS: f"have more than {unit.max_rows} rows in one group",
+            Part.GROUPS: f"have rows in more than {groups} groups",
+            Part.ROWS: f"have more than {rows} rows in one group",
+            Part.ALL: f"have more than {unit.max_contributions} rows in all",
         }
         first, *others = (f"bout {r.count(p):,} ± {r.margin(p):,} units {what[p]}" for p in report.parts)
         return "; ".join([f"A{first}", *(f"a{other}" for other in others)]) + "."
@@ -163,7 +165,8 @@ def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Node, rows: 
     caps = [r for r in found if r.report.of is None and (used or trees)]
     once = bool(used) and not trees and all(m.is_of_units for m in used)
     if once:
-        caps = [r for r in caps if Part.GROUPS in r.report.parts]  # a unit counts once, however many rows it has
+        of_groups = {Part.GROUPS, Part.ALL}
+        caps = [r for r in caps if of_groups & {*r.report.parts}]  # a unit counts once, however many rows it has
     concerned = [*caps, *(r for r in found if r.report.of in values)]
     if expr.type is Type.MAP and trees[0].listed is not None:
         concerned = caps  # other values are in none of its counts
@@ -174,7 +177,7 @@ def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Node, rows: 
     limit = _limit(plan, expr, used, rows)
     if limit is None:
         return f"Truncation bias of {name!r} may exceed its margin of error: nothing limits what is cut off."
-    kinds = [Part.GROUPS] if once else [p for p in Part if p is not Part.NULL]
+    kinds = [Part.GROUPS, Part.ALL] if once else [p for p in Part if p is not Part.NULL]
     most = sum(r.most(*kinds) for r in concerned)
     far, wide = limit[0] / max(most, 1), limit[1]
     if not most or math.isinf(far):
@@ -198,8 +201,9 @@ def _limit(plan: Decided, expr: Node, used: Sequence[Measure], rows: Sequence[Ro
     What is cut off moves a sum or a count by as much, and the mean of n rows by an nth of it: clamping leaves n as it
     is, but caps do not.
     """
-    is_row, most_rows = plan.question.table.unit.is_row, plan.question.table.unit.max_rows
-    assert most_rows is not None
+    is_row, caps = plan.question.table.unit.is_row, plan.question.table.unit.caps
+    assert caps is not None
+    most_rows = caps[1]
     margins = [_margin(interval) for _, _, interval in rows]
     if used and expr.is_drawn and isinstance(used[0], _PROPORTIONAL):
         low, high = used[0].span(most_rows)

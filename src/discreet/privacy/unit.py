@@ -36,8 +36,9 @@ class PrivacyUnit:
 
     Guarantee:
         In one query a unit's rows enter at most `max_groups` groups, and in each of them its COUNT is capped
-        at `max_rows` and its SUM clamped to `max_rows` times the declared bounds. The caps are enforced by
-        the engine, never assumed. Rows whose unit is NULL, or that lead to no unit, belong to nobody and are dropped.
+        at `max_rows` and its SUM clamped to `max_rows` times the declared bounds. With `max_contributions`, at most so
+        many of its rows enter the query in all. The caps are enforced by the engine, never assumed. Rows whose unit is
+        NULL, or that lead to no unit, belong to nobody and are dropped.
 
     Attributes:
         column: the column that holds the unit's id; None when each row is one unit (see `row`).
@@ -46,6 +47,7 @@ class PrivacyUnit:
         tables: (table, how) for each table whose unit is found in another way than by `column`: the name of its own
             column that holds the unit's id, or a foreign key that leads to it, `"order_id -> orders.id"`. Given
             as a dict, kept in the order of names.
+        max_contributions: how many rows of one query a unit may add in all, alone or beside the other two caps.
 
     >>> PrivacyUnit("customer_id", max_groups=2, max_rows=5, tables={"items": "order_id -> orders.id"})
     PrivacyUnit('customer_id', max_groups=2, max_rows=5, tables={'items': 'order_id -> orders.id'})
@@ -55,6 +57,7 @@ class PrivacyUnit:
     max_groups: int | None
     max_rows: int | None
     tables: tuple[tuple[str, str], ...]
+    max_contributions: int | None
 
     def __init__(
         self,
@@ -62,11 +65,14 @@ class PrivacyUnit:
         max_groups: int | None = None,
         max_rows: int | None = None,
         tables: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+        *,
+        max_contributions: int | None = None,
     ) -> None:
         given: object = column  # what came need not be what was annotated
         if given is not None and (not isinstance(given, str) or not given):
             raise InvalidParameter(f"unit must be the name of a column, not {given!r}.")
-        for name, value in (("max_groups", max_groups), ("max_rows", max_rows)):
+        given_caps = (("max_groups", max_groups), ("max_rows", max_rows), ("max_contributions", max_contributions))
+        for name, value in given_caps:
             if value is not None and count(name, value) > _MOST:
                 raise InvalidParameter(f"{name} must be at most {_MOST}, not {value}.")
             if given is None and value not in (None, 1):
@@ -84,9 +90,12 @@ class PrivacyUnit:
         object.__setattr__(self, "max_groups", max_groups)
         object.__setattr__(self, "max_rows", max_rows)
         object.__setattr__(self, "tables", pairs)
+        object.__setattr__(self, "max_contributions", max_contributions)
 
     def __repr__(self) -> str:
         caps = f"max_groups={self.max_groups!r}, max_rows={self.max_rows!r}"
+        if self.max_contributions is not None:
+            caps += f", max_contributions={self.max_contributions!r}"
         tables = f", tables={dict(self.tables)!r}" if self.tables else ""
         return f"PrivacyUnit({self.column!r}, {caps}{tables})"
 
@@ -99,6 +108,19 @@ class PrivacyUnit:
     def is_row(self) -> bool:
         """Whether each row is a unit of its own."""
         return self.column is None
+
+    @property
+    def caps(self) -> tuple[int, int] | None:
+        """In how many groups of a query a unit can be, and with how many rows in each; None where nothing bounds one of
+        them. K rows in all are in at most K groups, and at most K of them in one.
+        """
+        groups = [n for n in (self.max_groups, self.max_contributions) if n is not None]
+        rows = [n for n in (self.max_rows, self.max_contributions) if n is not None]
+        return (min(groups), min(rows)) if groups and rows else None
+
+    def capped_like(self, column: str | None) -> PrivacyUnit:
+        """Return the unit of another column, under the same caps."""
+        return PrivacyUnit(column, self.max_groups, self.max_rows, max_contributions=self.max_contributions)
 
 
 _MOST = 1 << 31  # a cap beyond it bounds nothing, and would let a product of caps leave 64 bits

@@ -47,12 +47,14 @@ class Found:
     Attributes:
         groups: how many groups it enters.
         spans: for each column, the least and the greatest that it adds to a group.
+        totals: for each column, how much it adds to all groups at most; None where only their number bounds it.
         trees: for each tree, what it adds to its leaves.
         reports: how many counts each truncation report has, of which a unit is in one at most.
     """
 
     groups: int
     spans: Spans
+    totals: tuple[int | None, ...]
     trees: tuple[DerivedTree, ...]
     reports: tuple[int, ...]
 
@@ -132,10 +134,10 @@ def check_moves(claim: PlanClaim, found: Sequence[Found]) -> None:
     for m, facts in zip(claim.measurements, found, strict=True):
         if facts.groups > m.groups:
             reject("how many groups a unit enters")
-        for column, (low, high) in zip(m.columns, facts.spans, strict=True):
+        for column, (low, high), total in zip(m.columns, facts.spans, facts.totals, strict=True):
             if column.low > min(low, 0) or column.high < max(high, 0):
                 reject("what a unit adds to a group")
-            moved = column_moves((low, high), facts.groups, m.declared, replace=other)
+            moved = column_moves((low, high), facts.groups, m.declared, replace=other, total=total)
             if not moved.within(column.sensitivity):
                 reject("how far a unit moves a column")
         for tree, reach in zip(m.trees, facts.trees, strict=True):
@@ -161,23 +163,24 @@ def _read(m: Measurement) -> Found:
     trees = tuple(derive_tree(tree.sql, m.source) for tree in m.trees)
     others = [*(d for _, d in apart), *(d.reach for d in trees)]
     # without sums over units, what the groups are is said by the statements that count apart
-    summed = derive(m.sql, m.source) if m.sql or not others else replace(others[0], spans=())
+    summed = derive(m.sql, m.source) if m.sql or not others else replace(others[0], spans=(), totals=())
     groups = max(_reach(d, m) for d in (summed, *others))
     reports = tuple(n for text in m.truncation for n in derive_reports(text, m.source))
     if len(reports) != len(m.reports):
         reject("the report of truncation")
-    spans = list(summed.spans)
+    spans, totals = list(summed.spans), list(summed.totals or (None,) * len(summed.spans))
     if m.threshold is not None:
         if spans[-1:] not in ([(1, 1)], [(0, 1)]):
             reject("the count of units by which groups are selected")
-        spans = spans[:-1]
+        spans, totals = spans[:-1], totals[:-1]
     for place, counted in apart:
         if not 0 <= place <= len(spans):
             reject("the number of columns")
         spans.insert(place, counted.spans[0])
+        totals.insert(place, *(counted.totals or (None,)))
     if len(spans) != len(m.columns):
         reject("the number of columns")
-    return Found(groups, tuple(spans), trees, reports)
+    return Found(groups, tuple(spans), tuple(totals), trees, reports)
 
 
 def _reach(facts: Derived, m: Measurement) -> int:
@@ -194,7 +197,10 @@ def _reach(facts: Derived, m: Measurement) -> int:
 
 
 def _part(m: Measurement, facts: Found, *, replace: bool) -> PricedPart:
-    moves = [column_moves(span, facts.groups, m.declared, replace=replace) for span in facts.spans]
+    moves = [
+        column_moves(span, facts.groups, m.declared, replace=replace, total=total)
+        for span, total in zip(facts.spans, facts.totals, strict=True)
+    ]
     noises: list[Additive] = [c.noise for c in m.columns]
     by_rank: list[Fraction] = []
     _check_layers(m, facts)
@@ -272,7 +278,14 @@ def _fixed(m: Measurement, groups: int, *, replace: bool) -> tuple[Fraction, Fra
 def _levelled(m: Measurement, facts: Found, *, replace: bool) -> tuple[Fraction, Fraction]:
     """Return the ε or μ² of columns whose totals are measured as well."""
     spans = facts.spans
-    if m.lists is None or m.distinct or m.threshold is not None or any(len(v.noises) != len(spans) for v in m.levels):
+    capped = any(total is not None for total in facts.totals)  # of which the levels' moves are not known
+    if (
+        capped
+        or m.lists is None
+        or m.distinct
+        or m.threshold is not None
+        or any(len(v.noises) != len(spans) for v in m.levels)
+    ):
         reject("what totals are measured")
     pure, mu_squared = Fraction(0), Fraction(0)
     kept = [tuple(range(len(m.lists))), *(level.kept for level in m.levels)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from discreet.verify.contributions import row_size
 from discreet.verify.kinds import Kind, Spans, kind_of, never_fails, span_of
 from discreet.verify.lists import joined, key_lists, lengths
 from discreet.verify.owned import PublicTable, owned
@@ -71,12 +72,15 @@ class Derived:
         spans: for each integer column, the least and the greatest it can add to a group.
         keys: how many key columns come before them.
         lists: how many values each key's list has; None when one of them has no list.
+        totals: for each integer column, how large the sizes of what it adds to all groups can be together; None where
+            nothing but the number of groups bounds that.
     """
 
     groups: int | None
     spans: Spans
     keys: int
     lists: tuple[int, ...] | None
+    totals: tuple[int | None, ...] = ()
 
     @property
     def listed(self) -> int | None:
@@ -108,6 +112,8 @@ class Weighted:
         stage: what the weights are computed in; the rows themselves where each row is a unit.
         groups: how many groups of a unit that stage keeps; None when the text does not bound it.
         tallies: name → the count or sum over a unit's rows in a group.
+        rows: the name of the stage of the rows that are tallied.
+        most: how many rows of a unit that stage has; None where nothing bounds it.
     """
 
     tree: exp.Select
@@ -117,6 +123,8 @@ class Weighted:
     stage: exp.Select
     groups: int | None
     tallies: dict[str, exp.Expr]
+    rows: str = "unit rows"
+    most: int | None = None
 
 
 def rows_of_one(sql: str, source: PrivateRows) -> Weighted:
@@ -145,8 +153,9 @@ def rows_and_tallies(sql: str, source: PrivateRows, stage: str) -> Weighted:
     if found.kept is not None:
         reject("how groups are ranked")
     tallies = outputs(stage_of(ctes, "unit groups"), ["u", *keys])
-    row = outputs(stage_of(ctes, "unit rows"))
-    return Weighted(tree, keys, row, found.listed, weighted, ranked(weighted, keys), tallies)
+    rows, groups = "unit rows" if found.most is None else "unit capped", ranked(weighted, keys)
+    groups = found.most if groups is None else groups if found.most is None else min(groups, found.most)
+    return Weighted(tree, keys, found.row, found.listed, weighted, groups, tallies, rows, found.most)
 
 
 def unit_rows(
@@ -188,12 +197,16 @@ class Stages:
         counts: those of them that are counts.
         listed: key → how many values its list has, where it comes from one.
         kept: how many groups of a unit are tallied at all; None when nothing bounds it so far.
+        most: how many rows of a unit are tallied at all; None when nothing bounds it.
+        row: name → expression of the columns of the rows that are tallied.
     """
 
     tallies: frozenset[str]
     counts: frozenset[str]
     listed: dict[str, int]
     kept: int | None
+    most: int | None
+    row: dict[str, exp.Expr]
 
 
 _KIND = exp.DataType.Type
@@ -289,7 +302,13 @@ def _by_unit(
     found = [n for n in (stages.kept, ranked(bounded, keys)) if n is not None]
     if len(found) > 1:
         reject("how groups are ranked")
-    return Derived(found[0] if found else None, spans, len(keys), lengths(stages.listed, keys))
+    totals: tuple[int | None, ...] = (None,) * len(spans)
+    if stages.most is not None:
+        found.append(stages.most)  # so many rows are in no more groups
+        tallied = outputs(stage_of(ctes, "unit groups"), ["u", *keys])
+        sizes = [row_size(inner[s.this.name], s_, tallied, stages.row) for s, s_ in zip(sums, spans, strict=True)]
+        totals = tuple(stages.most * size for size in sizes)
+    return Derived(min(found, default=None), spans, len(keys), lengths(stages.listed, keys), totals)
 
 
 def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRows, *, outer: bool = False) -> Stages:
@@ -301,10 +320,15 @@ def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRo
     """
     groups = stage_of(ctes, "unit groups")
     _, row, lists = unit_rows(ctes, source, outer=outer)
-    kept = None
+    kept = most = None
     if "unit kept" in ctes:
         row, kept = _kept(stage_of(ctes, "unit kept"), keys, row)
-    reads_stage(groups, "unit rows" if kept is None else "unit kept", {"expressions", "from_", "group"})
+    if "unit capped" in ctes:
+        if kept is not None:
+            reject("how groups are ranked")
+        row, most = _capped(stage_of(ctes, "unit capped"), keys, row)
+    tallied = "unit rows" if kept is None else "unit kept"
+    reads_stage(groups, tallied if most is None else "unit capped", {"expressions", "from_", "group"})
     grouped_by(groups, ["u", *keys])
     counts, tallies = set(), set()
     for name, e in outputs(groups, ["u", *keys]).items():
@@ -324,7 +348,8 @@ def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRo
             counts.add(name)
     if not {"u", *keys} <= row.keys():
         reject("the columns of the rows")
-    return Stages(frozenset(tallies), frozenset(counts), _sizes(keys, row, lists, key_lists(ctes)), kept)
+    sizes = _sizes(keys, row, lists, key_lists(ctes))
+    return Stages(frozenset(tallies), frozenset(counts), sizes, kept, most, row)
 
 
 def _kept(kept: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[dict[str, exp.Expr], int]:
@@ -340,6 +365,24 @@ def _kept(kept: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[
     most = ranked(kept, keys, exp.DenseRank)
     if most is None:
         reject("how groups are ranked")
+    return {name: row[name] for name in passed}, most
+
+
+def _capped(capped: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[dict[str, exp.Expr], int]:
+    """Return the columns of a unit's first K rows, which are passed on as they are, and K.
+
+    The test is row_number() OVER (PARTITION BY u ORDER BY hash(u, others, $secret), others) <= K, where the others are
+    all columns that are passed on beside u. The rows of a unit have the numbers 1, 2, … once each, so at most K are
+    passed on. Rows that the order leaves tied are equal in every column that anything reads afterwards: whichever of
+    them has the lesser number, what is passed on is the same, and follows from the unit's own rows.
+    """
+    reads_stage(capped, "unit rows", {"expressions", "from_", "qualify"})
+    passed = ["u", *keys, *(e.name for e in capped.expressions[len(keys) + 1 :])]
+    if outputs(capped, passed) or len(set(passed)) != len(passed) or not set(passed) <= row.keys():
+        reject("the columns that a stage passes on")
+    most = ranked(capped, passed[1:])
+    if most is None or most < 1:
+        reject("how rows are ranked")
     return {name: row[name] for name in passed}, most
 
 

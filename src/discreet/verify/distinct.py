@@ -8,6 +8,7 @@ This module shares no code with the writer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -77,8 +78,12 @@ def _of_units(sql: str, source: PrivateRows) -> Derived:
     reads_stage(tree, "unit bounded", {"expressions", "from_", "group", "with_"})
     grouped_by(tree, keys)
     _counts_once(outputs(tree, keys))
-    most, groups = _ranks(bounded, keys)
-    return _judged(sql, tree, keys, most, groups, source)
+    most, groups, total = _ranks(bounded, keys)
+    found = _judged(sql, tree, keys, most, groups, source)
+    if total is None:
+        return found
+    # so many pairs of a group and a value are in no more groups, and each adds 1 to the count of its group at most
+    return replace(found, groups=total if found.groups is None else min(found.groups, total), totals=(total,))
 
 
 def _judged(sql: str, tree: exp.Select, keys: list[str], most: int, groups: int | None, source: PrivateRows) -> Derived:
@@ -102,16 +107,29 @@ def _judged(sql: str, tree: exp.Select, keys: list[str], most: int, groups: int 
     return derive(text, source)
 
 
-def _ranks(bounded: exp.Select, keys: list[str]) -> tuple[int, int | None]:
-    """How many values a unit keeps in a group, and how many groups: None when all of them."""
+def _ranks(bounded: exp.Select, keys: list[str]) -> tuple[int, int | None, int | None]:
+    """How many values a unit keeps in a group, how many groups, and how many pairs of both: None when all of them.
+
+    What is kept passes every test, so that each of them bounds it.
+    """
     qualify = bounded.args.get("qualify")
     tests = conjuncts(None if qualify is None else qualify.this)
-    if not 1 <= len(tests) <= 2:
+    values = groups = total = None
+    for test in tests:
+        window = test.this if type(test) is exp.LTE else None
+        by = len(window.args.get("partition_by") or []) if type(window) is exp.Window else 0
+        if type(window) is exp.Window and type(window.this) is exp.DenseRank and groups is None:
+            groups = _rank(test, exp.DenseRank, ["u"], ["u", *keys], keys, nulls_last=False)
+        elif by == 1 and keys and total is None:
+            total = _rank(test, exp.RowNumber, ["u"], ["u", *keys, "d"], [*keys, "d"], nulls_last=True)
+        elif values is None:
+            values = _rank(test, exp.RowNumber, ["u", *keys], ["u", *keys, "d"], ["d"], nulls_last=True)
+        else:
+            reject("how values are ranked")
+    most = [n for n in (values, total) if n is not None]
+    if not most:
         reject("how values are ranked")
-    values = _rank(tests[0], exp.RowNumber, ["u", *keys], ["u", *keys, "d"], ["d"], nulls_last=True)
-    if len(tests) == 1:
-        return values, None
-    return values, _rank(tests[1], exp.DenseRank, ["u"], ["u", *keys], keys, nulls_last=False)
+    return min(most), groups, total
 
 
 def _rank(

@@ -24,7 +24,7 @@ from discreet.verify.shapes import reject
 @dataclass(frozen=True, slots=True)
 class Moves:
     """How far one unit moves a column: ℓ1 and squared ℓ2 at worst, how many of its numbers and each of them by how much
-    at worst, and a move that it surely can make (`many` numbers by `far` each).
+    at worst, and a move that it surely can make (`surely` numbers by `far` each; `many` of them unless said).
     """
 
     l1: int
@@ -32,6 +32,12 @@ class Moves:
     many: int
     far: int
     furthest: int
+    fewer: int | None = None
+
+    @property
+    def surely(self) -> int:
+        """How many numbers it surely can move by `far` each."""
+        return self.many if self.fewer is None else self.fewer
 
     @property
     def norms(self) -> tuple[int, int, int, int]:
@@ -48,12 +54,17 @@ def norms(said: Sensitivity) -> tuple[int, int, int, int]:
     return said.l0, said.linf, said.l1, said.l2_squared
 
 
-def column_moves(span: tuple[int, int], k: int, groups: int | None, *, replace: bool) -> Moves:
+def column_moves(
+    span: tuple[int, int], k: int, groups: int | None, *, replace: bool, total: int | None = None
+) -> Moves:
     """Return the worst change of a unit that adds to at most k groups a number of the span, by trying every number of
-    shared groups; `groups` is how many there are, None when that is private.
+    shared groups; `groups` is how many there are, None when that is private. With `total`, the sizes of what it adds to
+    all groups are at most so much together.
     """
     low, high = min(span[0], 0), max(span[1], 0)
     far, width = max(-low, high), high - low
+    if total is not None and far:
+        return _moves_within(column_moves(span, k, groups, replace=replace), low, high, k, total, replace=replace)
     if not replace:
         return Moves(k * far, k * far * far, k, far, far)
     best1 = best2 = 0
@@ -64,6 +75,21 @@ def column_moves(span: tuple[int, int], k: int, groups: int | None, *, replace: 
         best1 = max(best1, shared * width + fresh * far)
         best2 = max(best2, shared * width * width + fresh * far * far)
     return Moves(best1, best2, 2 * k if groups is None else min(2 * k, groups), far, width)
+
+
+def _moves_within(loose: Moves, low: int, high: int, k: int, total: int, *, replace: bool) -> Moves:
+    """Return the worst change where the total is bounded as well: of what comes or goes a sum of squares is at worst when
+    groups are full one after the other. Two such vectors are apart by no more than both are long, and at a right angle at
+    most where neither has numbers of both signs.
+    """
+    far, squares, left = max(-low, high), 0, total
+    full = min(left // far, k)
+    squares, left = full * far * far, left - full * far
+    squares += left * left if full < k else 0
+    l1 = total * 2 if replace else total
+    if replace:
+        squares *= 4 if low < 0 < high else 2
+    return Moves(min(loose.l1, l1), min(loose.l2_squared, squares), loose.many, far, loose.furthest, full)
 
 
 def tree_moves(found: DerivedTree, groups: int, *, replace: bool) -> Moves:
@@ -236,9 +262,9 @@ def check_divergence(parts: Sequence[PricedPart], cost: Cost) -> None:
         needed += sum(_float(width**2 / (8 * part.reach)) for width in part.by_rank)
         for move, noise in part.sure:
             if isinstance(noise, DiscreteLaplaceNoise):
-                needed += move.many * _divergence(move.far, noise.scale)
+                needed += move.surely * _divergence(move.far, noise.scale)
             elif isinstance(noise, RoundedGaussianNoise):
-                needed += _float(move.many * move.far**2 / noise.sigma**2 / 2)
+                needed += _float(move.surely * move.far**2 / noise.sigma**2 / 2)
     told = sum(_float(n * (event.rho or Fraction(0))) for event, n in cost.events)
     if told * (1 + 1e-6) < needed:
         reject("what the ledger is told")
@@ -283,7 +309,7 @@ def _laplace_fits(columns: list[tuple[Moves, Fraction]], epsilon: Fraction, delt
     Judged on a move that a unit surely can make, with a tenth of tolerance in δ: a plan that is right is never
     refused, and one whose noise is short enough to miss δ by a tenth is.
     """
-    shifts = [(m.far, float(scale), m.many) for m, scale in columns if m.far]
+    shifts = [(m.far, float(scale), m.surely) for m, scale in columns if m.far and m.surely]
     top = max(far / scale for far, scale, _ in shifts)
     spread = sum(many * (far / scale) ** 2 for far, scale, many in shifts)
     if sum(many for *_, many in shifts) > _MANY:  # so many that the sum of the losses is normal

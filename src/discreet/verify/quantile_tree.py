@@ -40,17 +40,29 @@ class DerivedTree:
         reach: how many groups it can enter; no spans.
         total: the most weight that it adds to a group.
         leaves: how many leaves a group has.
+        together: the most weight that it adds to all groups; None where nothing but their number bounds it.
     """
 
     reach: Derived
     total: int
     leaves: int
+    together: int | None = None
 
     def moves(self, groups: int, *, replace: bool) -> tuple[int, int, int, int]:
         """Return what one unit moves a level of the trees by: ℓ1 and squared ℓ2 at worst, and a move that it surely can
         make, as so many nodes by so much each. Old and new weights are at worst in leaves apart.
         """
-        cells = (2 if replace else 1) * groups
+        times = 2 if replace else 1
+        if self.together is not None and self.together < groups * self.total:
+            # squares are convex: at worst as many groups as can be are full, and one has the rest
+            full, rest = divmod(self.together, self.total)
+            l1, squares = times * self.together, times * (full * self.total**2 + rest**2)
+            if self.reach.listed is not None:  # no more nodes than these, each by the whole weight of a group
+                nodes = self.leaves * self.reach.listed
+                l1, squares = min(l1, nodes * self.total), min(squares, nodes * self.total**2)
+                return l1, squares, min(times * full, nodes), self.total
+            return l1, squares, times * full, self.total
+        cells = times * groups
         if self.reach.listed is not None:
             cells = min(cells, self.leaves * self.reach.listed)
         return cells * self.total, cells * self.total**2, cells, self.total
@@ -111,7 +123,7 @@ def _by_unit(sql: str, source: PrivateRows) -> DerivedTree:
         reject("the weight of a row")
     only(tree, {"expressions", "from_", "joins", "where", "group", "with_"})
     rows = read_from(tree)
-    if type(rows) is not exp.Table or rows.name != "unit rows" or not holds_only(rows, {"this", "alias"}):
+    if type(rows) is not exp.Table or rows.name != found.rows or not holds_only(rows, {"this", "alias"}):
         reject("what a stage reads")
     if alias_of(rows) != "r":
         reject("what a stage reads")
@@ -120,16 +132,18 @@ def _by_unit(sql: str, source: PrivateRows) -> DerivedTree:
     if type(weight) is not exp.Sum or not is_column(weight.this, "w", "w") or not holds_only(weight, {"this"}):
         reject("the weight of a row")
     _known(tree, value)
-    return DerivedTree(_reach(found), _total(given["w"], found.tallies, value), leaves)
+    total, each = _total(given["w"], found.tallies, value)
+    together = None if found.most is None else found.most * each
+    return DerivedTree(_reach(found), total, leaves, together)
 
 
 def _reach(found: Weighted) -> Derived:
     return Derived(found.groups, (), len(found.keys), lengths(found.listed, found.keys))
 
 
-def _total(weight: exp.Expr, tallies: dict[str, exp.Expr], value: str) -> int:
+def _total(weight: exp.Expr, tallies: dict[str, exp.Expr], value: str) -> tuple[int, int]:
     """Return the T of T // greatest(n, R), where n counts the unit's rows of the group that have the value: n such rows
-    add up to at most T.
+    add up to at most T; and T // R, which is the most that one row weighs.
     """
     most = weight.expression if type(weight) is exp.IntDiv else None
     if type(most) is not exp.Greatest or len(most.expressions) != 1:
@@ -139,7 +153,8 @@ def _total(weight: exp.Expr, tallies: dict[str, exp.Expr], value: str) -> int:
         reject("the weight of a row")
     if not is_column(counted.this, "", value) or whole_constant(most.expressions[0]) < 1:
         reject("the weight of a row")
-    return whole_constant(weight.this)
+    total = whole_constant(weight.this)
+    return total, total // whole_constant(most.expressions[0])
 
 
 def _weighted(tree: exp.Select, same: list[str]) -> None:

@@ -78,7 +78,7 @@ def test_a_view_that_tells_the_spellings_of_one_id_apart_is_seen(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = next(t for layout in LAYOUTS for t in layout if t.unit is not None and t.columns[t.unit] == "t")
-    shape = Shape((table,), {}, (1, 1), Relation.ADD_REMOVE, "csv")
+    shape = Shape((table,), {}, (1, 1, None), Relation.ADD_REMOVE, "csv")
     row = ["a" if k == "t" else None for k in table.columns.values()]
     world: World = {table.name: [(spelling, *row[1:]) for spelling in ("a", " a", "a ", "b")]}
     case = Case(shape, world, without(shape, world, "a"), f"SELECT COUNT(*) FROM {table.name}", Asked())
@@ -103,7 +103,7 @@ WIDE = Relation.ADD_REMOVE
 SHAPE = Shape(
     LAYOUTS[0],
     {"customers": {"age": Range(0, 9, integer=True), "region": Values("a", "b")}},
-    (1, 2),
+    (1, 2, None),
     Relation.ADD_REMOVE,
 )
 ONE = (1, 1, "a", 9, "2024-02-29", True, 0.5)
@@ -236,7 +236,7 @@ def test_every_spelling_of_another_database_is_read(language: Language) -> None:
     names = [
         Name(f"a.{c}", k, bounded=True) for c, k in (("x", "i"), ("v", "r"), ("day", "d"), ("at", "s"), ("note", "t"))
     ]
-    shape = Shape(LAYOUTS[3], {"t": {"x": Range(-3, 8, integer=True), "v": Range(-5, 5)}}, (1, 2), WIDE)
+    shape = Shape(LAYOUTS[3], {"t": {"x": Range(-3, 8, integer=True), "v": Range(-5, 5)}}, (1, 2, None), WIDE)
     writer = Writer(Random(1), language)
     tables = shape.schemas()
     for kind, templates in language.templates.items():

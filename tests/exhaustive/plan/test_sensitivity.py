@@ -321,3 +321,40 @@ def test_a_group_of_one_unit_is_shown_as_seldom_as_promised_and_a_broken_twin_sh
     loose = Threshold(threshold.epsilon, threshold.delta * 2, max_groups=threshold.max_groups)
     twin = replace(plan, allocation=replace(plan.allocation, threshold=loose))
     assert leaks(twin, [*OTHERS, *her], OTHERS, event, 3000)
+
+
+CAPPED = [PrivacyUnit("uid", max_contributions=2), PrivacyUnit("uid", 2, 2, max_contributions=3)]
+ORDERED = "hash(u, g0, v0, v1, $secret), g0, v0, v1"
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("private", [False, True])
+@pytest.mark.parametrize("unit", CAPPED, ids=["alone", "beside others"])
+def test_a_cap_on_all_rows_bounds_what_a_unit_moves_whatever_the_hash(
+    unit: PrivacyUnit, private: bool, relation: Relation
+) -> None:
+    plan = planned("region", unit, relation, private=private)
+    assert '"unit capped"' in plan.sql
+    for query, world in ((plan, LONG), (plan, COUPLE), (colliding(plan), LONG)):
+        found = observed(query, world, relation)
+        assert all(within(f, s) for f, s in zip(found, plan.sensitivities, strict=False))
+        assert not private or within(found[-1], of_units(plan))
+        if relation is Relation.ADD_REMOVE and world is LONG:
+            assert all(f[2] == s.l1 for f, s in zip(found, plan.sensitivities, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(f"QUALIFY row_number() OVER (PARTITION BY u ORDER BY {ORDERED}) <= 2", "", id="no cap"),
+        pytest.param(f"{ORDERED}) <= 2", f"{ORDERED}) <= 3", id="one row more"),
+        pytest.param("PARTITION BY u ORDER", "PARTITION BY u, g0 ORDER", id="in each group"),
+        pytest.param('FROM "unit capped" GROUP', 'FROM "unit rows" GROUP', id="tallies of all rows"),
+    ],
+)
+def test_a_broken_cap_on_all_rows_is_seen(old: str, new: str) -> None:
+    plan = planned("region", CAPPED[0], Relation.ADD_REMOVE)
+    assert old in plan.sql
+    found = observed(replace(plan, sql=plan.sql.replace(old, new)), LONG, Relation.ADD_REMOVE)
+    assert not all(within(f, s) for f, s in zip(found, plan.sensitivities, strict=True))

@@ -74,5 +74,5 @@ def plan_in_stages(
         share = probability("truncation", truncation)
         return question.identity(PlanTerms(population, version, left, spent, kind_of(noise), share))
 
-    rows = max((t.unit.max_rows or 1 for t in prepared.tables if not t.public), default=1)
+    rows = max(((t.unit.caps or (1, 1))[1] for t in prepared.tables if not t.public), default=1)
     return stage(StagedQuery(make, identify, population, epsilon, spent, caps, rows))

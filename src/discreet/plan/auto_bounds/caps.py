@@ -42,10 +42,23 @@ _NEAR = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """At most so many groups of a unit, and so many rows in each."""
+    """At most so many groups of a unit, and so many rows in each; or so many rows in all, which is less then."""
 
     groups: int
     rows: int
+    total: int | None = None
+
+    @property
+    def counted(self) -> int:
+        """How many rows of a unit count at most."""
+        return self.groups * self.rows if self.total is None else self.total
+
+    @property
+    def words(self) -> str:
+        """What was chosen, as it would be declared."""
+        if self.total is not None:
+            return f"max_contributions = {self.total}"
+        return f"max_groups = {self.groups} and max_rows = {self.rows}"
 
 
 def choose(
@@ -72,6 +85,13 @@ def choose(
             if best is None or error < best[0]:
                 best = error, Caps(k, r)
     assert best is not None
+    for total in (
+        _candidates(max((sum_of(unit) for unit, _ in people), default=1.0), CANDIDATES[-1]) if reach > 1 else ()
+    ):
+        cut = sum(n * max(sum_of(unit) - total, 0) for unit, n in people)
+        error = cut + reach * math.sqrt(2) * columns * total / float(epsilon)
+        if error < best[0]:
+            best = error, Caps(total, total, total)
     return best[1]
 
 
@@ -89,7 +109,8 @@ def share_beyond(counts: tuple[int, int], caps: Caps, noise: DiscreteLaplaceNois
         they may be chosen from the same noisy counts (docs/proofs/census.md, 7).
     """
     cut, others = _split(caps, groups)
-    error, sets = 1 - CONFIDENCE, _bins(groups) * len(EDGES)  # caps cut off no more different sets of places
+    # caps cut off no more different sets of places
+    error, sets = 1 - CONFIDENCE, (_bins(groups) + (groups != 1)) * len(EDGES)
     most = counts[0] + SummedNoise(noise, len(cut)).quantile(1 - 2 * error * Fraction(24, 25) / sets)
     least = counts[1] - SummedNoise(noise, len(cut) + len(others)).quantile(1 - 2 * error * Fraction(1, 25))
     return min(Fraction(max(most, 0), least), Fraction(1)) if least > 0 else Fraction(1)
@@ -108,7 +129,10 @@ def _split(caps: Caps, groups: int | None) -> tuple[list[Cell], list[Cell]]:
             for share in range(SHARES) if k else [int(n > 0)]:
                 rows = max((2 << n) * (share + 1) // SHARES - 1, 1) if n + 1 < len(EDGES) else math.inf
                 most = (2 << k) - 1 if k + 1 < len(EDGES) else math.inf
-                exceeds = rows > caps.rows or (most if groups is None else min(most, groups)) > caps.groups
+                if caps.total is not None:
+                    exceeds = n + 1 == len(EDGES) or (2 << n) - 1 > caps.total
+                else:
+                    exceeds = rows > caps.rows or (most if groups is None else min(most, groups)) > caps.groups
                 (cut if exceeds else others).append((k, n, share))
     return cut, others
 
@@ -159,6 +183,12 @@ def _typical(cell: Cell) -> tuple[float, float, float]:
 
 def _middle(i: int) -> float:
     return (EDGES[i] + EDGES[i + 1] - 1) / 2 if i + 1 < len(EDGES) else float(EDGES[i])
+
+
+def sum_of(unit: tuple[float, float, float]) -> float:
+    """Return the rows of a typical unit."""
+    k, largest, other = unit
+    return largest + (k - 1) * other
 
 
 def _cut(unit: tuple[float, float, float], groups: int, rows: int) -> float:

@@ -88,7 +88,8 @@ class CapsQuery:
         """
         census = dict(zip(CENSUS, noisy, strict=True))
         advice = choose(census, self.noise, groups=self.groups, columns=self.columns, epsilon=self.epsilon)
-        caps = Caps(min(advice.groups, self.most.groups), min(advice.rows, self.most.rows))
+        total = None if advice.total is None else min(advice.total, self.most.rows)
+        caps = Caps(min(advice.groups, self.most.groups), min(advice.rows, self.most.rows), total)
         return caps, beyond(census, caps, self.groups)
 
 
@@ -147,11 +148,13 @@ class RangesQuery:
         A unit whose largest value is beyond a bound has at least one such row, and at most all that are kept.
         """
         unit, groups = self.plan.question.table.unit, self.plan.question.keys.count
-        k, rows = (unit.max_groups or 1, unit.max_rows or 1) if caps is None else (caps.groups, caps.rows)
+        k, rows = unit.caps or (1, 1) if caps is None else (caps.groups, caps.rows)
         k = k if groups is None else min(k, groups)
-        noise = (groups or k) * math.sqrt(2) * _columns(self.plan) * k * rows / float(self.plan.epsilon)
+        total = unit.max_contributions if caps is None else caps.total
+        counted = k * rows if total is None else min(k * rows, total)
+        noise = (groups or k) * math.sqrt(2) * _columns(self.plan) * counted / float(self.plan.epsilon)
         most = Fraction(int(LARGEST) // rows) if whole else LARGEST
-        return Stakes(uses, noise, math.sqrt(k * rows), most)
+        return Stakes(uses, noise, math.sqrt(counted), most)
 
 
 def caps_query(plan: Query, epsilon: Fraction, most: Caps) -> CapsQuery:

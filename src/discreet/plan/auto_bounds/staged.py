@@ -82,9 +82,10 @@ class ChosenBounds:
         caps, ranges = self.choice.caps, self.ranges
         said = []
         if caps is not None:
+            more = "more groups, or more rows in one" if caps.total is None else "more rows"
             said += [
-                f"max_groups = {caps.groups} and max_rows = {caps.rows} were chosen privately, for {share}.",
-                f"At most {_percent(self.exceeding)} of units have more groups, or more rows in one ({_SURE}).",
+                f"{caps.words} {'were' if caps.total is None else 'was'} chosen privately, for {share}.",
+                f"At most {_percent(self.exceeding)} of units have {more} ({_SURE}).",
             ]
         if ranges:
             listed = "; ".join(f"{name}: {r!r}" for name, r in ranges.items())
@@ -116,7 +117,7 @@ class ChosenBounds:
         if caps is not None:
             lines += [
                 f"First stage ({share}): {_OF_UNITS}, with Laplace noise on each count;",
-                f"  from it were chosen max_groups = {caps.groups} and max_rows = {caps.rows}.",
+                f"  from it {'were' if caps.total is None else 'was'} chosen {caps.words}.",
             ]
         if self.ranges:
             lines.append(f"First stage ({share}): {_OF_VALUES}, with Laplace noise on each count;")
@@ -215,7 +216,7 @@ class PlanStages:
         share = words(self.spent.epsilon * SHARE, Fraction(0))
         lines = []
         if self.of_caps is not None:
-            lines.append(f"First stage ({share}): {_OF_UNITS}, from which max_groups and max_rows are chosen.")
+            lines.append(f"First stage ({share}): {_OF_UNITS}, from which caps are chosen.")
         if self.of_values is not None:
             listed = ", ".join(self.of_values.named)
             lines.append(
@@ -290,6 +291,7 @@ def stage(asked: StagedQuery) -> Plan | None:
     events = Composed([(ApproximateEvent(left, asked.delta), 1)])
     for look in (of_caps, of_values):
         events = events if look is None else look.events + events
+    one_window = () if caps is None or last.question.keys.count == 1 else (_narrowed(last, Caps(2, 2, 2)),)
     if exprs:
         rehearsed = _ends(asked, left, caps, last)
         what = "bounds and ranges" if caps is not None else "ranges"
@@ -301,7 +303,7 @@ def stage(asked: StagedQuery) -> Plan | None:
     named += _told_apart(last.question, exprs)
     identity = hashlib.sha256(named.encode()).hexdigest()
     spent = Approximate(asked.epsilon, asked.delta)
-    stages = PlanStages(of_caps, of_values, second, last, rehearsed, spent)
+    stages = PlanStages(of_caps, of_values, second, last, (*rehearsed, *one_window), spent)
     looks = tuple(look.claim for look in (of_caps, of_values) if look is not None)
     payer = Payer(asked.population, events, spent)
     plan = Plan(identity, (last,), {"": PlanOutput(last)}, (payer,), looks=looks, stages=stages)
@@ -313,7 +315,8 @@ def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
     """Return what the ledger keeps of an answer in two stages, beside the version of its form."""
     caps = None
     if choice.caps is not None:
-        caps = [choice.caps.groups, choice.caps.rows, *map(str, choice.beyond or ())]
+        total = [] if choice.caps.total is None else [choice.caps.total]
+        caps = [choice.caps.groups, choice.caps.rows, *total, *map(str, choice.beyond or ())]
     ranges = [
         [str(r.low), str(r.high), r.integer, str(out), str(inside)]
         for r, (out, inside) in zip(choice.ranges, choice.outside, strict=True)
@@ -325,8 +328,8 @@ def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
     """Return what `kept` wrote."""
     caps = beyond = None
     if found["caps"] is not None:
-        groups, rows, cut, units = map(int, found["caps"])
-        caps, beyond = Caps(groups, rows), (cut, units)
+        groups, rows, *total, cut, units = map(int, found["caps"])
+        caps, beyond = Caps(groups, rows, *total), (cut, units)
     kept = found["ranges"]
     ranges = tuple(Range(Fraction(a), Fraction(b), integer=whole) for a, b, whole, _, _ in kept)
     outside = tuple((int(out), int(inside)) for *_, out, inside in kept)
@@ -347,7 +350,9 @@ def with_caps(tables: Any, caps: Caps) -> tuple[Any, ...]:
 
 
 def _under(table: TableSchema, caps: Caps) -> TableSchema:
-    return replace(table, unit=replace(table.unit, max_groups=caps.groups, max_rows=caps.rows))
+    totals = [n for n in (table.unit.max_contributions, caps.total) if n is not None]
+    unit = replace(table.unit, max_groups=caps.groups, max_rows=caps.rows, max_contributions=min(totals, default=None))
+    return replace(table, unit=unit)
 
 
 def _largest(asked: StagedQuery, left: Fraction) -> tuple[Caps | None, Missing, Query]:
@@ -393,9 +398,9 @@ def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Query) ->
         ) from None
 
 
-def _narrowed(plan: Query) -> Query:
-    """Return the same question under the least caps: its identity and its texts, to be tried before the charge."""
-    question = replace(plan.question, table=_under(plan.question.table, Caps(1, 1)))
+def _narrowed(plan: Query, caps: Caps = Caps(1, 1)) -> Query:
+    """Return the same question under small caps: its identity and its texts, to be tried before the charge."""
+    question = replace(plan.question, table=_under(plan.question.table, caps))
     b = bounding(question)
     text, distinct = statements(question, b)
     trees = [(m, tree_sql(b, s.shape)) for (m, _), s in zip(plan.trees, question.trees, strict=True)]

@@ -44,6 +44,10 @@ class CappedTotal(Measure):
         return self.low, self.high
 
     @property
+    def of_one_row(self) -> int:
+        return Total(self.value).of_one_row
+
+    @property
     def identity(self) -> Any:
         return ["total within", self.value.identity, self.low, self.high]
 
@@ -80,6 +84,10 @@ class CappedCount(Measure):
         if self.high > max_rows:
             refuse_wide()
         return 0, self.high
+
+    @property
+    def of_one_row(self) -> int:
+        return 1
 
     @property
     def identity(self) -> Any:

@@ -66,6 +66,12 @@ class Measure(ABC):
         """Return the least and the greatest contribution; 0 lies between."""
 
     @property
+    def of_one_row(self) -> int:
+        """The size of what one row adds at most: n rows of a group add a number of at most n times it."""
+        low, high = self.span(1)
+        return max(-low, high)
+
+    @property
     @abstractmethod
     def identity(self) -> Any:
         """What makes two measures the same, as JSON."""

@@ -30,10 +30,9 @@ from discreet.plan.bound import (
     scope_stages,
     tree_sql,
 )
-from discreet.plan.cost import sensitivity_of
 from discreet.plan.grouping_sets.moves import ColumnReach, level_moves
 from discreet.plan.grouping_sets.split_budget import levels_of
-from discreet.plan.query import Query, statements
+from discreet.plan.query import Query, column_moves, statements
 from discreet.plan.reports import report_sql
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
@@ -357,7 +356,7 @@ def _noisy_columns(plan: Query) -> list[tuple[list[Additive], Composed]]:
     if not plan.sql:
         return []
     b, allocation, question = bounding(plan.question), plan.allocation, plan.question
-    relation, groups = question.table.relation, question.keys.count
+    relation = question.table.relation
     levels = levels_of(question) if allocation.levels else None
     found = []
     for i, measure in enumerate(question.measures):
@@ -366,7 +365,7 @@ def _noisy_columns(plan: Query) -> list[tuple[list[Additive], Composed]]:
         span = measure.span(b.max_rows)
         noises = [allocation.noises[i], *(level.noises[i] for level in allocation.levels)]
         if levels is None:
-            moves = [sensitivity_of(span, b.max_groups, groups, relation)]
+            moves = [column_moves(b, measure)]
         else:
             reach, kept = (
                 ColumnReach(span, b.max_groups, relation),

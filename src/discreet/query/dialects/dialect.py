@@ -268,19 +268,19 @@ def _tightened(table: TableSchema, options: dict[str, str]) -> TableSchema:
     asked, unit = options.get("MAX_GROUPS_CONTRIBUTED"), table.unit
     if asked is None or table.public:
         return table
-    if unit.max_groups is None:
+    if unit.caps is None:
         raise InvalidParameter(
             "max_groups_contributed tightens a declared cap, and the owner's are chosen from the data.",
             hint="leave it out, or connect with dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
         )
-    if not asked.isdecimal() or not 0 < int(asked) <= unit.max_groups:
+    if not asked.isdecimal() or not 0 < int(asked) <= (most := unit.caps[0]):
         raise InvalidParameter(
-            f"max_groups_contributed must be a whole number from 1 to the owner's {unit.max_groups}, not {asked:.20}.",
+            f"max_groups_contributed must be a whole number from 1 to the owner's {unit.caps[0]}, not {asked:.20}.",
             hint="a query may tighten the owner's policy, and never weaken it",
         )
-    if unit.is_row or int(asked) == unit.max_groups:
+    if unit.is_row or int(asked) == most:
         return table
-    return replace(table, unit=PrivacyUnit(unit.column, int(asked), unit.max_rows, unit.tables))
+    return replace(table, unit=replace(unit, max_groups=int(asked)))
 
 
 def _check_unit(asked: str | None, tables: Sequence[TableSchema]) -> None:

@@ -217,7 +217,7 @@ def _lifted(rows: Rows, select: Select, context: Context) -> tuple[Rows, Select]
 
 def replace_unit(unit: PrivacyUnit) -> PrivacyUnit:
     """Return the unit of a virtual table: the same caps, by the hidden column."""
-    return PrivacyUnit(UNIT, unit.max_groups, unit.max_rows)
+    return unit.capped_like(UNIT)
 
 
 def _unit(tables: Sequence[TableSchema]) -> PrivacyUnit:
@@ -229,14 +229,17 @@ def _unit(tables: Sequence[TableSchema]) -> PrivacyUnit:
             "Joins and subqueries need a unit with a column: each row of these tables is a unit of its own.",
             hint="connect with a column that names the unit: dp.PrivacyUnit('person_id', …)",
         )
-    groups = [u.max_groups for u in named if u.max_groups is not None]
-    rows = [u.max_rows for u in named if u.max_rows is not None]
-    if not groups or not rows:
+    groups, rows, totals = (
+        min((n for n in caps if n is not None), default=None)
+        for caps in zip(*((u.max_groups, u.max_rows, u.max_contributions) for u in named), strict=True)
+    )
+    found = PrivacyUnit(named[0].column, groups, rows, max_contributions=totals)
+    if found.caps is None:
         raise MissingBounds(
             "How much of the data one unit may add has not been said.",
             hint=f"unit=dp.PrivacyUnit({named[0].column!r}, max_groups=3, max_rows=10)",
         )
-    return PrivacyUnit(named[0].column, min(groups), min(rows))
+    return found
 
 
 def _shown(names: Names) -> dict[str, str]:
@@ -248,7 +251,7 @@ def _shown(names: Names) -> dict[str, str]:
 def _virtual(table: TableSchema, names: Names, used: set[Column], node: Node) -> TableSchema:
     columns = {UNIT: unit_type(node)} | {c.name: c.type for c in sorted(used, key=lambda c: int(c.name[1:]))}
     facts = {n: f for n, f in names.facts.items() if n in columns or not used}
-    unit = replace(table.unit, max_groups=1, max_rows=1) if is_once(node) else table.unit
+    unit = PrivacyUnit(table.unit.column, 1, 1) if is_once(node) else table.unit
     return replace(table, columns=columns, facts=facts, unit=unit)
 
 

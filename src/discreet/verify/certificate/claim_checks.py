@@ -200,15 +200,17 @@ def check_exact(claim: PlanClaim, found: Sequence[Found]) -> None:
     for m, facts in zip(claim.measurements, found, strict=True):
         if m.groups != facts.groups:
             reject("how many groups a unit enters")
-        for column, (low, high) in zip(m.columns, facts.spans, strict=True):
+        for column, (low, high), total in zip(m.columns, facts.spans, facts.totals, strict=True):
             if (column.low, column.high) != (min(low, 0), max(high, 0)):
                 reject("what a unit adds to a group")
-            moved = column_moves((low, high), facts.groups, m.declared, replace=other)
+            moved = column_moves((low, high), facts.groups, m.declared, replace=other, total=total)
             if moved.norms != norms(column.sensitivity):
                 reject("how far a unit moves a column")
         for tree, reach in zip(m.trees, facts.trees, strict=True):
             moved = tree_moves(reach, facts.groups, replace=other)
-            nodes = (2 if other else 1) * facts.groups * reach.total  # each by a step, in as many as there are
+            one = facts.groups * reach.total
+            one = one if reach.together is None else min(one, reach.together)
+            nodes = (2 if other else 1) * one  # each by a step, in as many as there are
             if m.declared is not None:
                 nodes = min(nodes, m.declared * reach.leaves)
             if (nodes, reach.total, moved.l1, moved.l2_squared) != norms(tree.sensitivity):

@@ -1,0 +1,181 @@
+"""A cap on all rows of a unit: what it lets one unit move, against all pairs; and texts that do not keep it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import pytest
+
+from discreet.errors import InternalError, InvalidParameter
+from discreet.plan.cost import sensitivity_of, squares_within, tree_sensitivity
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query, claim_of
+from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
+from discreet.verify import check as again
+from tests.plan.claims import check
+from tests.plan.test_check import COLUMNS, FACTS, TableSchema
+
+ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE
+
+
+def additions(row: tuple[int, int], caps: tuple[int, int, int], groups: int) -> Iterator[tuple[int, ...]]:
+    """All that a unit can add: in at most k groups the sum of at most r rows each, and of at most `total` in all."""
+    k, r, total = caps
+    for counts in product(range(r + 1), repeat=groups):
+        if sum(counts) <= total and sum(n > 0 for n in counts) <= k:
+            yield from product(*(range(n * row[0], n * row[1] + 1) for n in counts))
+
+
+def observed(row: tuple[int, int], caps: tuple[int, int, int], groups: int, relation: Relation) -> Sensitivity:
+    after = set(additions(row, caps, groups))
+    before = after if relation is REPLACE else {(0,) * groups}
+    moves = {tuple(a - b for a, b in zip(x, y, strict=True)) for x in after for y in before}
+    return Sensitivity(
+        max(sum(d != 0 for d in m) for m in moves),
+        max(max(map(abs, m)) for m in moves),
+        l1=max(sum(map(abs, m)) for m in moves),
+        l2_squared=max(sum(d * d for d in m) for m in moves),
+    )
+
+
+def planned_for(row: tuple[int, int], caps: tuple[int, int, int], groups: int, relation: Relation) -> Sensitivity:
+    k, r, total = caps
+    span = min(row[0], 0) * r, max(row[1], 0) * r
+    return sensitivity_of(span, min(k, groups), groups, relation, total * max(-row[0], row[1]))
+
+
+def as_tuple(s: Sensitivity) -> tuple[int, int, int, int]:
+    return s.l0, s.linf, s.l1, s.l2_squared
+
+
+CAPS = [(2, 2, 3), (3, 3, 3), (3, 2, 4), (3, 2, 5), (2, 3, 4)]
+"""Groups, rows in each, and rows in all, where the last binds."""
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("row", [(0, 1), (0, 2), (-1, 0), (-1, 1), (-1, 2)])
+def test_no_unit_within_the_caps_moves_a_column_further(row: tuple[int, int], relation: Relation) -> None:
+    for caps, groups in product(CAPS, (2, 3)):
+        found, said = observed(row, caps, groups, relation), planned_for(row, caps, groups, relation)
+        assert all(f <= s for f, s in zip(as_tuple(found), as_tuple(said), strict=True)), (caps, groups)
+        if relation is ADD:  # reached
+            assert (found.l1, found.l2_squared) == (said.l1, said.l2_squared), (caps, groups)
+
+
+def test_a_smaller_sum_of_squares_is_exceeded() -> None:
+    caps = (3, 2, 5)  # two full groups and a row: 4 + 4 + 1
+    assert observed((0, 1), caps, 3, ADD).l2_squared == squares_within(5, 2, 3) == 9
+    assert observed((-1, 1), caps, 3, ADD).l2_squared == 9
+    assert observed((0, 1), (2, 2, 3), 3, REPLACE).l2_squared > 2 * squares_within(3, 1, 3)
+
+
+def test_the_cap_on_all_rows_never_costs_more_and_replacement_has_the_factors_of_the_proof() -> None:
+    assert sensitivity_of((0, 6), 5, 9, ADD, 20) == Sensitivity(5, 6, l1=20, l2_squared=3 * 36 + 4)
+    assert sensitivity_of((0, 6), 5, 9, REPLACE, 20).l2_squared == 2 * (3 * 36 + 4)
+    assert sensitivity_of((-6, 6), 5, 90, REPLACE, 20).l2_squared == 4 * (3 * 36 + 4)
+    assert sensitivity_of((-6, 6), 5, 90, REPLACE, 20).l1 == 40
+    assert sensitivity_of((0, 6), 2, 9, ADD, 20) == sensitivity_of((0, 6), 2, 9, ADD)
+    assert tree_sensitivity(6, 5, 9, 16, REPLACE, 20) == Sensitivity(40, 6, l1=40, l2_squared=2 * (3 * 36 + 4))
+
+
+SQL = {
+    "declared": "SELECT region, COUNT(*), COUNT(x), SUM(x), AVG(v), COUNT(DISTINCT uid) FROM t GROUP BY region",
+    "private": "SELECT other, SUM(v), AVG(x) FROM t GROUP BY other",
+    "tree": "SELECT region, MEDIAN(x), MAX(x) FROM t GROUP BY region",
+    "distinct": "SELECT region, COUNT(DISTINCT x) AS d FROM t GROUP BY region",
+}
+
+
+@cache
+def plan(name: str, relation: Relation = ADD, total: int = 4, **caps: Any) -> Query:
+    unit = PrivacyUnit("uid", max_contributions=total, **caps)
+    facts = FACTS if name != "private" else {n: f for n, f in FACTS.items() if n != "other"}
+    asked: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6"}
+    return make_query(SQL[name], [TableSchema("t", COLUMNS, facts, unit, relation)], **asked)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("name", list(SQL))
+def test_alone_it_needs_one_window_and_costs_what_one_group_with_all_rows_costs(name: str, relation: Relation) -> None:
+    query = plan(name, relation)
+    times = 1 if relation is ADD else 2
+    for text in query.statements:
+        assert text.count("OVER (PARTITION BY u") == 1
+    for measure, s in zip(query.question.measures, query.sensitivities, strict=True):
+        assert s.l1 == times * 4 * measure.of_one_row or (measure.is_of_units and s.l1 == s.l0)
+        assert s.l0 == min(times * 4, query.question.keys.count or times * 4)
+    assert (query.allocation.threshold is None) == (name != "private")
+    if query.allocation.threshold is not None:
+        assert query.allocation.threshold.max_groups == 4
+
+
+def test_beside_other_caps_it_stands_only_where_it_is_tighter() -> None:
+    assert '"unit capped"' in plan("declared", max_groups=2, max_rows=3).sql
+    assert '"unit capped"' not in plan("declared", max_groups=2, max_rows=2).sql
+    assert '"unit capped"' not in plan("declared", max_groups=1).sql
+    assert PrivacyUnit("id", max_contributions=20).caps == (20, 20)
+    assert PrivacyUnit("id", 3, max_contributions=20).caps == (3, 20)
+    assert PrivacyUnit("id", 3).caps is None
+    assert plan("declared", max_groups=2, max_rows=3).identity != plan("declared", max_groups=2).identity
+    with pytest.raises(InvalidParameter, match="max_contributions cannot be 2"):
+        PrivacyUnit(None, max_contributions=2)
+
+
+PASSED = "u, g0, v0, v1"
+ORDER = "hash(u, g0, v0, v1, $secret), g0, v0, v1"
+FORGED = [
+    ("declared", "one row more", "<= 4\n", "<= 5\n"),
+    ("declared", "a cap of tallies that is wider", "least(n, 4)", "least(n, 5)"),
+    ("declared", "no cap", f"QUALIFY row_number() OVER (PARTITION BY u ORDER BY {ORDER}) <= 4", ""),
+    ("declared", "a rank that repeats", "row_number()", "rank()"),
+    ("declared", "a rank without gaps", "row_number()", "dense_rank()"),
+    ("declared", "ranked within each group", "PARTITION BY u", "PARTITION BY u, g0"),
+    ("declared", "ranked over everybody", "PARTITION BY u", "PARTITION BY g0"),
+    ("declared", "a column left out of the order", ORDER, "hash(u, g0, v0, v1, $secret), g0, v0"),
+    ("declared", "a column left out of the hash", ORDER, "hash(u, g0, v0, $secret), g0, v0, v1"),
+    ("declared", "an order without the secret", ORDER, "hash(u, g0, v0, v1), g0, v0, v1"),
+    ("declared", "tallies of all rows", 'FROM "unit capped" GROUP', 'FROM "unit rows" GROUP'),
+    ("declared", "a value that is another one", f"SELECT {PASSED} FROM", "SELECT u, g0, v0, v0 AS v1 FROM"),
+    ("declared", "a cap that is not a number", "<= 4\n", "<= v0\n"),
+    ("declared", "a clamp away from 0", "coalesce(s_v1, 0), 0)", "coalesce(s_v1, 0), 1)"),
+    ("declared", "a constant for no value", "coalesce(s_v1, 0)", "coalesce(s_v1, 40)"),
+    ("declared", "a sum of rows that are larger", 'greatest(s."x", 0), 10)', 'greatest(s."x", 0), 20)'),
+]
+
+
+@pytest.mark.parametrize(("name", "what", "old", "new"), FORGED, ids=[f[1] for f in FORGED])
+def test_a_text_that_does_not_keep_it_is_refused(name: str, what: str, old: str, new: str) -> None:
+    query = plan(name)
+    check(query.sql, query)
+    assert old in query.sql, query.sql
+    with pytest.raises(InternalError):
+        check(query.sql.replace(old, new), query)
+
+
+def test_values_and_trees_that_do_not_keep_it_are_refused() -> None:
+    distinct, tree = plan("distinct"), plan("tree")
+    for query, field, text in ((distinct, "distinct", distinct.distinct[0][1]), (tree, "trees", tree.trees[0][1])):
+        again.check(claim_of(query))
+        for old, new in (("<= 4\n", "<= 5\n"), ("PARTITION BY u ORDER", "PARTITION BY u, g0 ORDER")):
+            assert old in text
+            found = [(head, text.replace(old, new)) for head, _ in getattr(query, field)[:1]]
+            forged = replace(query, **{field: (*found, *getattr(query, field)[1:])})
+            with pytest.raises(InternalError):
+                again.check(claim_of(forged))
+
+
+def test_a_plan_that_says_less_than_the_sum_of_squares_is_refused() -> None:
+    query = plan("declared", REPLACE, max_groups=3, max_rows=3)
+    again.check(claim_of(query))
+    for i, s in enumerate(query.sensitivities):
+        for less in (
+            Sensitivity(s.l0, s.linf, l1=s.l1, l2_squared=s.l2_squared - 1),
+            Sensitivity(s.l0, s.linf, l1=s.l1 - 1, l2_squared=s.l2_squared),
+        ):
+            said = (*query.sensitivities[:i], less, *query.sensitivities[i + 1 :])
+            with pytest.raises(InternalError):
+                again.check(claim_of(replace(query, sensitivities=said)))
