@@ -119,7 +119,7 @@ def find_two_owners(
             )
         if unit.max_contributions is not None:
             raise InvalidParameter(
-                f"The unit of {name!r} has max_contributions, which is not supported where two populations are protected.",
+                f"The unit of {name!r} has max_contributions, which two populations do not support.",
                 hint="cap the rows of each group: dp.PrivacyUnit('patient_id', max_rows=10)",
             )
         found[name] = find_owners(unit, (), tables, views)

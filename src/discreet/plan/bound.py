@@ -5,8 +5,9 @@ Guarantee:
     total order (a
     hash under the account's secret `$secret`, then the group itself), so a collision of hashes changes nothing. In each
     group it adds to each column one integer within the measure's span. Where a cap on all rows of a unit is tighter, at
-    most so many of its rows are tallied at all: the first ones in an order by all that is read of a row afterwards. Rows without a unit are dropped. Only integers
-    and group keys leave, the integers as text, since a client would turn 128 bits into floats.
+    most so many of its rows are tallied: the first ones in an order by all that is read of a row afterwards. Rows
+    without a unit are dropped. Only integers and group keys leave, the integers as text, since a client would turn 128
+    bits into floats.
 
 Lists of declared keys are constants with their places: `"key i"` has each value once, since it groups by the
 value; so a row finds at most one entry of it, even where the database finds two constants equal that differ
@@ -124,8 +125,8 @@ def distinct_sql(b: BoundedQuery, argument: Expr) -> str:
         A unit enters the same groups as in the question's other columns, at most `max_groups`, and in each it brings at
         most `max_rows` different values, which follow from its own rows: the first ones by a hash under the account's
         secret, then by the value itself. So the count of a group moves by at most `max_rows` when one unit comes or
-        goes, and when its rows become others (docs/proofs/distinct.md). Where all its rows are capped, it brings at most
-        so many pairs of a group and a value, chosen in the same way.
+        goes, and when its rows become others (docs/proofs/distinct.md). A cap on all rows of a unit is one on its pairs
+        of a group and a value, chosen in the same way.
 
     References:
         Knop, Steinke 2023, *Counting distinct elements under person-level differential privacy*, Section 1,
@@ -294,7 +295,7 @@ def rows_with(b: BoundedQuery, columns: Sequence[str]) -> str:
 
 
 def needs_secret(of: BoundedQuery | Question) -> bool:
-    """Return whether a unit's groups or rows are ranked at all: not when it can enter every group with all it has."""
+    """Return whether a unit's groups or rows are ranked: not when it can enter every group with all it has."""
     unit, groups = of.table.unit, of.keys.count
     most = _most(unit, groups)
     return most is not None or _ranks_groups(unit, groups, most)

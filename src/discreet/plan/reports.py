@@ -105,7 +105,7 @@ def reports_of(question: Question) -> tuple[Report, ...]:
     Raises:
         UnsupportedQuery: nothing can be cut off of it.
     """
-    unit, groups = question.table.unit, question.keys.count
+    unit = question.table.unit
     assert unit.caps is not None
     b, (most_groups, most_rows) = bounding(question), unit.caps
     tests = {Part.GROUPS: f"groups > {most_groups}", Part.ROWS: f"most > {most_rows}"}

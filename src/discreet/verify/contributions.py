@@ -1,4 +1,4 @@
-"""What one row adds to a contribution at most, read from the text alone: where a cap on all rows of a unit bounds it."""
+"""What one row adds to a contribution at most, read from the text alone: a cap on all rows bounds its sum by it."""
 
 from __future__ import annotations
 

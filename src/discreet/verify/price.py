@@ -78,9 +78,9 @@ def column_moves(
 
 
 def _moves_within(loose: Moves, low: int, high: int, k: int, total: int, *, replace: bool) -> Moves:
-    """Return the worst change where the total is bounded as well: of what comes or goes a sum of squares is at worst when
-    groups are full one after the other. Two such vectors are apart by no more than both are long, and at a right angle at
-    most where neither has numbers of both signs.
+    """Return the worst change where the total is bounded as well: of what comes or goes, a sum of squares is at worst
+    when groups are full one after the other. Two such vectors are apart by no more than both are long, and at a right
+    angle at most where neither has numbers of both signs.
     """
     far, squares, left = max(-low, high), 0, total
     full = min(left // far, k)

@@ -398,7 +398,10 @@ def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Query) ->
         ) from None
 
 
-def _narrowed(plan: Query, caps: Caps = Caps(1, 1)) -> Query:
+_LEAST = Caps(1, 1)
+
+
+def _narrowed(plan: Query, caps: Caps = _LEAST) -> Query:
     """Return the same question under small caps: its identity and its texts, to be tried before the charge."""
     question = replace(plan.question, table=_under(plan.question.table, caps))
     b = bounding(question)

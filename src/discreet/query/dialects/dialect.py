@@ -32,7 +32,6 @@ from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.pages import page
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.guarantee import decimal
-from discreet.privacy.unit import PrivacyUnit
 from discreet.query.dialects.functions import NEUTRAL, PASSED, RULES
 from discreet.query.dialects.kinds import Kinds
 from discreet.query.parse import LONGEST, check_calls, check_size
