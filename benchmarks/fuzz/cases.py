@@ -88,7 +88,8 @@ def load(path: Path) -> Case:
     for t in record["tables"]:
         name = t["name"]
         link = tuple(t["link"]) if t["link"] else None
-        tables.append(Table(name, t["columns"], t["unit"], link, t["public"]))
+        tie = tuple(t["tie"]) if t.get("tie") else None
+        tables.append(Table(name, t["columns"], t["unit"], link, t["public"], tie))
         facts[name] = {c: _fact(f) for c, f in t["facts"].items()}
         first[name], second[name] = ([tuple(_cell(c) for c in row) for row in t[part]] for part in ("first", "second"))
     groups, rows, *total = record["caps"]
@@ -127,6 +128,7 @@ def _table_json(case: Case, t: Table) -> dict[str, Any]:
         "columns": dict(t.columns),
         "unit": t.unit,
         "link": t.link,
+        "tie": t.tie,
         "public": t.public,
         "facts": {c: _fact_json(f) for c, f in case.shape.facts.get(t.name, {}).items()},
         "first": [[_cell_json(c) for c in row] for row in case.first[t.name]],

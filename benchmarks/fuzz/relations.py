@@ -53,7 +53,7 @@ class Source:
 
     def holders(self) -> list[Name]:
         """The names that tell the unit."""
-        return [n for n in self.names if n.role]
+        return [n for n in self.names if n.role and not n.role.startswith("tie ")]
 
 
 @dataclass(slots=True)
@@ -108,6 +108,8 @@ class Relations:
             self._drop(before)
             return left
         one, other = w.rng.choice(pairs) if pairs else (left.names[0], right.names[0])
+        if one.role.startswith("tie "):
+            w.use("join along a link")
         kind = w.rng.choice(w.language.joins)
         if kind == ",":
             return self._comma(left, right, f"{one.text} = {other.text}")
@@ -279,6 +281,8 @@ class Relations:
                 return w.filter(of.names)
             found = w.rng.choice(pairs)
             one, other, what = found[0].text, found[1].text, "private"
+            if found[0].role.startswith("tie "):
+                w.use("subquery along a link")
         if w.chance(0.5):
             w.use(f"{what} {no}IN")
             inside = f" WHERE {w.filter(right.names)}" if w.chance(0.5) else ""
@@ -437,6 +441,7 @@ class Relations:
 
     def _names(self, table: Table, prefix: str) -> tuple[Name, ...]:
         keys = {(t.link[1], t.link[2]) for t in self.shape.tables if t.link is not None and t.unit is None}
+        ties = {(t.tie[1], t.tie[2]) for t in self.shape.tables if t.tie is not None}
         names = []
         for column, kind in table.columns.items():
             fact = self.shape.facts.get(table.name, {}).get(column)
@@ -447,6 +452,10 @@ class Relations:
                 role = f"link {table.link[1]}.{table.link[2]}"
             elif (table.name, column) in keys:
                 role = f"key {table.name}.{column}"
+            elif table.tie is not None and column == table.tie[0]:
+                role = f"tie {table.tie[1]}.{table.tie[2]}"
+            elif (table.name, column) in ties:
+                role = f"tie {table.name}.{column}"
             bounded = isinstance(fact, Range) or (isinstance(fact, Values) and kind in "ir")
             names.append(Name(f"{prefix}{column}", kind, bounded, role, isinstance(fact, Values)))
         return tuple(names)
@@ -478,4 +487,5 @@ def _pairs(left: Source, right: Source) -> list[tuple[Name, Name]]:
             linked = any(r.startswith("key ") and f"link {r[4:]}" in roles for r in roles)
             if roles == {"unit"} or linked or (len(roles) == 1 and one.role.startswith("link ")):
                 found.append((one, other))
-    return found
+    ties = [n for n in left.names if n.role.startswith("tie ")]
+    return found + [(one, other) for one in ties for other in right.names if other.role == one.role]

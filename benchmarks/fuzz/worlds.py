@@ -36,6 +36,7 @@ class Table:
         unit: the column of the unit, where the table has one.
         link: (column, table, key) of the foreign key that leads to the unit.
         public: whether it holds no personal data.
+        tie: (column, table, key) of a further key along which it may be joined.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Table:
     unit: str | None = None
     link: tuple[str, str, str] | None = None
     public: bool = False
+    tie: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,9 @@ class Shape:
             link = None if t.link is None or t.unit is not None else Reached(*t.link)
             digest = "ab" * 32 if t.public else None
             facts = self.facts.get(t.name, {})
-            found.append(TableSchema(t.name, columns, facts, unit, self.relation, link, t.public, digest=digest))
+            ties = () if t.tie is None else (Reached(*t.tie),)
+            schema = TableSchema(t.name, columns, facts, unit, self.relation, link, t.public, digest=digest, links=ties)
+            found.append(schema)
         return found
 
 
@@ -101,7 +105,7 @@ LAYOUTS: tuple[tuple[Table, ...], ...] = (
     ),
     (
         _table("customers", _CUSTOMERS, unit="person"),
-        _table("orders", f"{_ORDERS} person i", unit="person"),
+        _table("orders", f"{_ORDERS} person i", unit="person", tie=("customer_id", "customers", "id")),
         _ITEMS,
         _REGIONS,
     ),

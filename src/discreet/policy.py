@@ -6,7 +6,7 @@ import difflib
 import os
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -57,6 +57,7 @@ class PolicyTable:
         caps: `max_groups`, `max_rows` and `max_contributions`, as far as they are said.
         columns: public facts.
         names: column names of a file without a header.
+        links: further keys along which it may be joined.
     """
 
     source: str
@@ -66,6 +67,7 @@ class PolicyTable:
     caps: Mapping[str, int]
     columns: Mapping[str, Fact]
     names: Sequence[str] | None
+    links: Sequence[str] = ()
 
     @property
     def owner(self) -> str:
@@ -215,6 +217,8 @@ class Policy:
         refuse_chosen(bounds, fixed)
         if bounds is not None:
             arguments["bounds"] = bounds
+        if links := _links(tables, self.tables):
+            arguments["links"] = links
         budget = _under(f"population.{whose}", "budget = { epsilon = 3, delta = 1e-6 }")
         lacks_budget = MissingFact("policy", f"the privacy budget of {whose!r}", budget)
         cap = None if who is None else who.budget
@@ -281,15 +285,15 @@ def _population(name: str, said: Section, folder: Path) -> Population:
 
 def _table(name: str, said: Section, folder: Path, populations: Sequence[str]) -> PolicyTable:
     where = f"[table.{name}]"
-    keys = ("source", "population", "unit", "each_row", "public", *CAPS, "columns", "names")
+    keys = ("source", "population", "unit", "each_row", "public", *CAPS, "columns", "names", "links")
     _check_keys(where, said, keys)
     if "source" not in said:
         raise InvalidParameter(f"{where} does not say its source.", hint='source = "visits.parquet"')
     public, each_row = _flag(where, "public", said), _flag(where, "each_row", said)
-    owned = [k for k in ("population", "unit", "each_row", *CAPS) if k in said]
+    owned = [k for k in ("population", "unit", "each_row", *CAPS, "links") if k in said]
     if public and owned:
         raise InvalidParameter(f"{where} is public, and says {owned[0]} as well.", hint="leave one of the two out")
-    capped = [k for k in ("unit", *CAPS) if k in said]
+    capped = [k for k in ("unit", *CAPS, "links") if k in said]
     if each_row and capped:
         raise InvalidParameter(
             f"{where} says each_row, and {capped[0]} as well.", hint="a person with one row enters one group, once"
@@ -304,9 +308,10 @@ def _table(name: str, said: Section, folder: Path, populations: Sequence[str]) -
     caps = {k: _count(where, k, said[k]) for k in CAPS if k in said}
     columns = {c: _fact(f"{where} columns.{c}", f) for c, f in _section("columns", said.get("columns", {})).items()}
     names = _texts(where, "names", said["names"]) if "names" in said else None
+    links = tuple(_texts(where, "links", said["links"])) if "links" in said else ()
     unit = _text(where, "unit", said["unit"]) if "unit" in said else ""
     return PolicyTable(
-        _place(_text(where, "source", said["source"]), folder), whose, unit, each_row, caps, columns, names
+        _place(_text(where, "source", said["source"]), folder), whose, unit, each_row, caps, columns, names, links
     )
 
 
@@ -418,6 +423,18 @@ def _is_within(fact: object, fixed: Fact) -> bool:
         case Values(), Values():
             return {(type(v), v) for v in fact.values} <= {(type(v), v) for v in fixed.values}
     return False
+
+
+def _links(tables: Mapping[str, PolicyTable], known: Mapping[str, PolicyTable]) -> dict[str, list[str]]:
+    """Return the links of the tables, without those to tables of the policy that the analyst may not query."""
+
+    def leads(link: str, names: Iterable[str]) -> bool:
+        target = link.partition("->")[2].strip().casefold()
+        return any(target.startswith(f"{name.casefold()}.") for name in names)
+
+    hidden = [name for name in known if name not in tables]
+    found = {n: [k for k in t.links if leads(k, tables) or not leads(k, hidden)] for n, t in tables.items()}
+    return {n: keys for n, keys in found.items() if keys}
 
 
 def _names(tables: Mapping[str, PolicyTable]) -> Sequence[str] | None:

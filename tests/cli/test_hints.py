@@ -101,6 +101,7 @@ def test_no_hint_on_the_command_line_names_an_argument_of_python() -> None:
         ("leave relation= out: it is fixed", "leave --relation out: it is fixed"),
         ("and pass epsilon=", "and pass --epsilon"),
         ("tables={'items': 'order_id -> orders.id'}", "--unit-path 'items=order_id -> orders.id'"),
+        ("links={'items': 'ticket -> tickets.id'}", "--link 'items=ticket -> tickets.id'"),
         ('public=["regions"], names=["a", "b"]', "--public regions, --names a,b"),
         ("fresh=True draws again; noise='laplace'", "--fresh draws again; --noise laplace"),
         ("narrower bounds (dp.Range), or dp.Values", "narrower bounds (--range), or --values"),

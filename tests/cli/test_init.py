@@ -76,6 +76,21 @@ def test_several_sources_are_one_population_and_paths_start_at_the_policy(call: 
     }
 
 
+def test_foreign_keys_of_a_database_are_proposed_as_links(call: Call) -> None:
+    with open_database(Path("hospital.duckdb")) as connection:
+        connection.execute(
+            "CREATE TABLE visits (id BIGINT PRIMARY KEY, person BIGINT); "
+            "CREATE TABLE drugs (id BIGINT, person BIGINT, visit BIGINT REFERENCES visits (id))"
+        )
+    text = call("init", "hospital.duckdb", "-o", "-").stdout
+    assert '# links = ["visit -> visits.id"]   # with unit: joins along these keys' in text
+    text = decided(text, "budget", "links").replace('# unit = "id"', 'unit = "person"')
+    text = text.replace("# max_groups = 3 ", "max_groups = 3 ").replace("# max_rows = 10 ", "max_rows = 10 ")
+    Path("discreet.toml").write_text(text, encoding="utf-8")
+    answered = call("sql", "SELECT COUNT(*) AS n FROM drugs d JOIN visits v ON d.visit = v.id", "--epsilon", "0.5")
+    assert answered.exit_code == 0, answered.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

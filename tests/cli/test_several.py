@@ -55,6 +55,8 @@ def test_a_plan_of_several_tables_is_free(call: Call) -> None:
         (["--table", "customers=orders.csv"], "Table 'customers' is given twice."),
         (["--table", "Customers=orders.csv"], "Two tables have the same name."),
         (["--public", "cities"], "--public names the table 'cities', which is not connected."),
+        (["--link", "items"], "--link 'items' does not have the form TABLE=PATH."),
+        (["--link", "cities=id -> orders.id"], "--link names the table 'cities', which is not connected."),
         (["--unit-path", "cities=id"], "--unit-path names the table 'cities', which is not connected."),
     ],
 )

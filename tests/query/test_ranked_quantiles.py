@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-import duckdb
 import pytest
 from sqlglot import parse_one
 
+from discreet.backends.connection import open_database
 from discreet.errors import UnsupportedQuery
 from discreet.query.ranked_quantiles import with_quantiles
 from tests.query.relations import planned, read
@@ -73,7 +73,7 @@ NOT_READ = {
 @pytest.mark.parametrize("text", READ)
 def test_a_quantile_by_place_is_the_quantile(text: str) -> None:
     r = random.Random(text)
-    db = duckdb.connect()
+    db = open_database()
     db.execute("CREATE TABLE orders (id BIGINT, customer BIGINT, day BIGINT, total DOUBLE)")
     db.execute("CREATE TABLE products (id BIGINT, kind VARCHAR)")
     db.executemany("INSERT INTO products VALUES (?, ?)", [(i, f"k{i}") for i in (1, 2, 3)])

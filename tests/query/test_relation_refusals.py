@@ -223,7 +223,10 @@ def test_a_subquery_without_bounds_is_to_be_clamped() -> None:
 def test_the_hint_of_a_refused_join_is_the_join_that_is_answered() -> None:
     with pytest.raises(UnsupportedQuery) as caught:
         read("SELECT COUNT(*) FROM orders o JOIN items i ON o.day = i.quantity")
-    assert caught.value.hint == "join on o.id = i.order_id; further conditions may stand beside it"
+    assert caught.value.hint == (
+        "join on o.id = i.order_id; further conditions may stand beside it; or, if each of these keys is of one "
+        "person, declare it: links={'orders': 'day -> items.quantity'}"
+    )
     read("SELECT COUNT(*) FROM orders o JOIN items i ON o.id = i.order_id AND o.day = i.quantity")
 
 

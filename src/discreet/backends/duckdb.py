@@ -28,7 +28,7 @@ from discreet.backends.connection import (
 from discreet.backends.contents import Contents, contents
 from discreet.backends.person_filter import PersonFilter, check_person_filter
 from discreet.backends.source import Scan, Source, State, first_twin, identifier
-from discreet.backends.sources import open_source, views_beside
+from discreet.backends.sources import foreign_keys, open_source, views_beside
 from discreet.backends.view import found_as, projection, read_together
 from discreet.catalog.ids import Storage
 from discreet.catalog.shape import TableShape
@@ -94,6 +94,10 @@ class DuckDB:
                 hint="rename one; upper and lower case make no difference",
             )
         return TableShape(columns, source.text, source.delimiter)
+
+    def foreign_keys(self) -> dict[str, list[str]]:
+        """Return the foreign keys that a DuckDB database declares, by table, each as `column -> table.key`."""
+        return foreign_keys(self._data)
 
     def storages(self, table: str, ids: Collection[str]) -> dict[str, set[Storage]]:
         """Return the current storage types of each named column; none for a column that is not there."""

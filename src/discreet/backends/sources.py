@@ -290,6 +290,19 @@ def views_beside(connection: duckdb.DuckDBPyConnection) -> list[str]:
     return [_in_schema(schema, view) for schema, view in found]
 
 
+def foreign_keys(connection: duckdb.DuckDBPyConnection) -> dict[str, list[str]]:
+    """Return the foreign keys of one column that the database declares, by table, each as `column -> table.key`."""
+    found = connection.execute(
+        "SELECT schema_name, table_name, constraint_column_names[1], referenced_table, referenced_column_names[1] "
+        "FROM duckdb_constraints() WHERE database_name = 'source' AND constraint_type = 'FOREIGN KEY' "
+        "AND len(constraint_column_names) = 1 ORDER BY ALL"
+    ).fetchall()
+    keys: dict[str, list[str]] = {}
+    for schema, table, column, target, key in found:
+        keys.setdefault(_in_schema(schema, table), []).append(f"{column} -> {_in_schema(schema, target)}.{key}")
+    return keys
+
+
 def _in_schema(schema: str, name: str) -> str:
     return name if schema == "main" else f"{schema}.{name}"
 

@@ -143,6 +143,61 @@ def find_two_owners(
     return found
 
 
+def find_links(links: object, tables: Sequence[str], views: Sequence[str] = ()) -> dict[str, tuple[Reached, ...]]:
+    """Return the foreign keys of each table along which it may be joined to rows of the same unit.
+
+    Raises:
+        UnknownColumn: a table that is not connected.
+        InvalidParameter: no dict, or a key of no known form.
+    """
+    if not isinstance(links, Mapping):
+        raise InvalidParameter("links must be a dict from a table's name to its foreign keys.", hint=_LINK)
+    found: dict[str, tuple[Reached, ...]] = {}
+    for name, said in links.items():
+        keys = (said,) if isinstance(said, str) else said
+        if not isinstance(name, str) or not isinstance(keys, list | tuple) or not all(isinstance(k, str) for k in keys):
+            raise InvalidParameter("links must be a dict from a table's name to its foreign keys.", hint=_LINK)
+        table = _connected(name, tables, views, "links=")
+        found[table] = tuple(_foreign_key("links=", key, table, tables, views) for key in keys)
+    return found
+
+
+_LINK = 'links={"items": "ticket_id -> tickets.id"}, or a list of such keys'
+
+
+def check_links(
+    links: Mapping[str, Sequence[Reached]], shapes: Mapping[str, TableShape], owners: Mapping[str, Owner]
+) -> None:
+    """Refuse links that name a public table, a column that is not there, or columns of two types.
+
+    Raises:
+        UnknownColumn, InvalidParameter: then.
+    """
+    for table, key in ((t, k) for t, keys in links.items() for k in keys):
+        for name in (table, key.table):
+            if owners[name].public:
+                raise InvalidParameter(
+                    f"The link {path(key)!r} of table {table!r} names {name!r}, which is public.",
+                    hint="leave it out: a public table may be joined on anything",
+                )
+            if owners[name].column is None and owners[name].reached is None:
+                raise InvalidParameter(
+                    f"The link {path(key)!r} of table {table!r} joins rows of one unit, and each row is a unit.",
+                    hint="leave links= out, or name the column that holds the unit: dp.PrivacyUnit('person_id', …)",
+                )
+        kinds = []
+        for name, column in ((table, key.column), (key.table, key.key)):
+            if column not in shapes[name].columns:
+                what = f"The link {path(key)!r} of table {table!r} needs a column {column!r} in table {name!r}."
+                raise UnknownColumn(what, hint=near_columns(column, list(shapes[name].columns)))
+            kinds.append(shapes[name].columns[column])
+        if kinds[0] != kinds[1]:
+            raise InvalidParameter(
+                f"The link {path(key)!r} of table {table!r} compares {kinds[0]} with {kinds[1]}.",
+                hint="store both as the same type",
+            )
+
+
 def check_same(table: str, before: Owner, now: Owner) -> None:
     """Refuses to find a known table's units in another way than it is pinned.
 
@@ -169,6 +224,16 @@ def check_unit(unit: PrivacyUnit, shapes: Mapping[str, TableShape], owners: Mapp
     taken for public or for others'.
     """
     name = unit.column
+    said = {table.casefold() for table, _ in unit.tables}
+    others = {how.casefold() for _, how in unit.tables if "->" not in how} - {"id"}
+    for table, owner in owners.items():
+        found = [c for c in shapes[table].columns if c.casefold() in others and c != owner.column]
+        if found and owner.column is not None and table.casefold() not in said:
+            raise InvalidParameter(
+                f"Table {table!r} has two columns of names that hold the unit elsewhere: {owner.column!r} and "
+                f"{found[0]!r}.",
+                hint=f"say which: tables={{{table!r}: {owner.column!r}}} in the PrivacyUnit, or {found[0]!r}",
+            )
     for table, owner in owners.items():
         if name is None or owner.column is not None:
             continue
@@ -192,7 +257,12 @@ def check_columns(shapes: Mapping[str, TableShape], owners: Mapping[str, Owner])
             if column is None or column in shapes[t].columns:
                 continue
             hint = near_columns(column, list(shapes[t].columns))
-            if key is None:
+            names = {o.column for o in owners.values() if o.column not in (None, "id")}
+            if key is None and (elsewhere := [c for c in shapes[t].columns if c in names]):
+                hint = (
+                    f"tables={{{t!r}: {elsewhere[0]!r}}} in the PrivacyUnit, if that column holds it here as elsewhere"
+                )
+            elif key is None:
                 hint += "; dp.PrivacyUnit.row() where each row is one person"
             if key is not None:
                 what = f"The foreign key {path(key)!r} of table {table!r} needs a column {column!r} in table {t!r}."
@@ -219,19 +289,23 @@ def _owner(
     how = said.get(table)
     if how is None:
         return Owner(unit.column)
-    column, arrow, target = how.partition("->")
-    if not arrow:
+    if "->" not in how:
         return Owner(how)
+    return Owner(reached=_foreign_key("tables=", how, table, tables, views))
+
+
+def _foreign_key(option: str, how: str, table: str, tables: Sequence[str], views: Sequence[str]) -> Reached:
+    column, _, target = how.partition("->")
     splits = _splits(target)
     if not (column.strip() and splits):
-        raise InvalidParameter(f"tables= says {how!r} of {table!r}, which is no foreign key.", hint=FORM)
+        raise InvalidParameter(f"{option} says {how!r} of {table!r}, which is no foreign key.", hint=FORM)
     found = [(t, key) for t, key in splits if _match(t, tables) is not None]
     if not found:
         view = next((t for t, _ in splits if _match(t, views)), "")
         what = f"The foreign key {how!r} of table {table!r} leads to a table that is not connected."
         raise unknown_table(what, view, tables, views)
     name, key = found[-1]  # the longest name of a table, which may hold dots
-    return Owner(reached=Reached(column.strip(), _match(name, tables) or name, key))
+    return Reached(column.strip(), _match(name, tables) or name, key)
 
 
 def _splits(target: str) -> list[tuple[str, str]]:

@@ -161,6 +161,7 @@ class TableSchema:
         unit: who is protected, with caps; its column is this table's own, where the table has one.
         relation: which neighbours.
         reached: the foreign key that leads to the unit, where the table does not have the unit's column.
+        links: further foreign keys, to rows of the same unit.
         public: whether the table holds no personal data.
         digest: of a public table, a SHA-256 of its rows, for the identity of questions that read it.
         rows: of a public table, how many it has; None where it is not known.
@@ -181,6 +182,7 @@ class TableSchema:
     alike: Mapping[str, int] = field(default_factory=dict)
     view: str | None = None
     beside: Sequence[str] = ()
+    links: tuple[Reached, ...] = ()
 
     def find(self, name: str) -> str:
         """Return the column's own spelling; names match without regard to case when that is unambiguous.

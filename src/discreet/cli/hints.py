@@ -36,6 +36,7 @@ _NAMES = {
     "budget": "--budget",
     "assuming": "--assuming",
     "tables": "--unit-path",
+    "links": "--link",
     "unit": "--unit",
     "Range": "--range",
     "Values": "--values",
@@ -110,7 +111,7 @@ def _of_argument(name: str, value: ast.expr) -> str | None:
             return _of_call(value, "") if isinstance(value, ast.Call) else f"--unit {_text(value)}"
         case "budget" | "per_person", ast.Call():
             return f"{_NAMES[name]} {_amount(value)}"
-        case "columns" | "error" | "assuming" | "tables", ast.Dict():
+        case "columns" | "error" | "assuming" | "tables" | "links", ast.Dict():
             pairs = [(_text(k), v) for k, v in zip(value.keys, value.values, strict=True) if k is not None]
             return " ".join(said for k, v in pairs if (said := _of_pair(name, k, v)))
         case "public" | "names", ast.List():

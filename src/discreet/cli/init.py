@@ -69,10 +69,11 @@ def command(sources: Sequence[str], file: str, population: str | None) -> None:
         writing.check("--output", file, sources)
         if Path(file).exists():
             raise InvalidParameter(f"{file} is there already.", hint="name another file with -o, or edit this one")
-    tables = shapes(sources)
+    keys: dict[str, list[str]] = {}
+    tables = shapes(sources, keys)
     people = population or (next(iter(tables)) if len(tables) == 1 else "people")
     folder = Path("." if file == "-" else file).parent
-    text = "\n".join(_draft(tables, people, folder))
+    text = "\n".join(_draft(tables, keys, people, folder))
     if file == "-":
         click.echo(text, nl=False)
         return
@@ -83,8 +84,8 @@ def command(sources: Sequence[str], file: str, population: str | None) -> None:
     output.say(f'  discreet sql "SELECT COUNT(*) AS n FROM {_sql_name(name)}" --epsilon 0.5')
 
 
-def shapes(sources: Sequence[str]) -> dict[str, tuple[str, TableShape]]:
-    """Return the source and the shape of each table.
+def shapes(sources: Sequence[str], keys: dict[str, list[str]] | None = None) -> dict[str, tuple[str, TableShape]]:
+    """Return the source and the shape of each table; put the foreign keys that a database declares into `keys`.
 
     Raises:
         InvalidParameter: two tables of one name.
@@ -94,6 +95,8 @@ def shapes(sources: Sequence[str]) -> dict[str, tuple[str, TableShape]]:
     found: dict[str, tuple[str, TableShape]] = {}
     for source in sources:
         with closing(DuckDB(source)) as backend:
+            if keys is not None:
+                keys |= backend.foreign_keys()
             for table in backend.tables:
                 if table in found:
                     raise InvalidParameter(
@@ -103,19 +106,33 @@ def shapes(sources: Sequence[str]) -> dict[str, tuple[str, TableShape]]:
     return found
 
 
-def _draft(tables: Mapping[str, tuple[str, TableShape]], population: str, folder: Path) -> Iterator[str]:
+def _draft(
+    tables: Mapping[str, tuple[str, TableShape]], keys: Mapping[str, Sequence[str]], population: str, folder: Path
+) -> Iterator[str]:
     yield _HEAD
     yield _POPULATION.format(name=_key(population))
     for name, (source, shape) in tables.items():
         place = source if Path(source).is_absolute() else Path(os.path.relpath(source, folder)).as_posix()
         yield f"[table.{_key(name)}]\nsource = {_quoted(place)}\npopulation = {_quoted(population)}"
-        yield _UNIT.format(unit=_unit(shape.columns)) + "".join(_facts(shape))
+        led = keys.get(name, ())
+        links = f"# links = [{', '.join(map(_quoted, led))}]   {_LINKS}\n" if led else ""
+        yield _UNIT.format(unit=_unit(shape.columns, led)) + links + "".join(_facts(shape))
     yield _ANALYST.format(tables=", ".join(map(_quoted, tables)))
 
 
-def _unit(columns: Mapping[str, str | None]) -> str:
-    """Return what stands after `unit =`: a column whose name looks like that of an id, for the owner to judge."""
-    likely = [name for name in columns if _ID.search(name)]
+_LINKS = "# with unit: joins along these keys, if each key is of one person"
+
+
+def _unit(columns: Mapping[str, str | None], keys: Sequence[str]) -> str:
+    """Return what stands after `unit =`: a column whose name looks like that of a person's id, else a foreign key, for
+    the owner to judge.
+    """
+    led = [key.partition(" -> ")[0] for key in keys]
+    likely = [name for name in columns if _ID.search(name) and name not in led] or [
+        *(name for name in columns if _PERSON.search(name)),
+        *keys,
+        *(name for name in columns if _ID.search(name)),
+    ]
     others = f", or {', '.join(map(_key, likely[1:4]))}" if len(likely) > 1 else ""
     return f"{_quoted(likely[0] if likely else 'COLUMN'):<20} # column with the person's id{others}"
 
@@ -134,6 +151,7 @@ def _facts(shape: TableShape) -> Iterator[str]:
 
 
 _ID = re.compile(r"(?i)(^|[_\W])(u?id|uuid|user|person|patient|customer|client|member)([_\W]|$)|[a-z]Id$")
+_PERSON = re.compile(r"(?i)(^|[_\W])(user|person|patient|customer|client|member)([_\W]|$)")
 _RANGE = "range = [LOW, HIGH]"
 _PLACES = {
     "VARCHAR": 'values = ["A", "B"]',

@@ -27,6 +27,7 @@ _FIXED = {
     "--table": "tables",
     "--unit-path": "paths",
     "--public": "public",
+    "--link": "links",
     "--names": "names",
     "--relation": "relation",
     "--filter": "filter",
@@ -91,6 +92,7 @@ class QueryCall:
     tables: Sequence[tuple[str, str]]
     paths: Sequence[tuple[str, str]]
     public: Sequence[str]
+    links: Sequence[tuple[str, str]]
     epsilon: Fraction | None
     errors: Sequence[tuple[str, str]]
     assuming: Sequence[tuple[str, str]]
@@ -236,6 +238,7 @@ class QueryCall:
             sources(self.source, self.tables),
             unit=self._unit(),
             public=self.public,
+            links={table: [key for t, key in self.links if t == table] for table, _ in self.links},
             columns=columns(self.ranges, self.values),
             budget=budget,
             per_person=per_person,

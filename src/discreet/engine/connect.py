@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.backends.duckdb import DuckDB
     from discreet.catalog.owners import Owners
-    from discreet.catalog.schema import Fact, TableSchema
+    from discreet.catalog.schema import Fact, Reached, TableSchema
     from discreet.engine.session import Session
     from discreet.engine.tables import Kept
     from discreet.ledger.account import Account
@@ -37,6 +38,7 @@ def connect(
     *,
     unit: PrivacyUnit | str | None = None,
     public: Collection[str] = (),
+    links: Mapping[str, str | Sequence[str]] | None = None,
     columns: Mapping[str, Fact] | None = None,
     budget: Budget | None = None,
     per_person: Budget | None = None,
@@ -67,6 +69,10 @@ def connect(
         public: the names of the tables without personal data. They may be read freely: their values are known from
             connecting on. Whether a table is public, and how its units are found otherwise, is fixed with
             its first charged query.
+        links: further keys along which tables may be joined, beside the unit's own column: table → foreign key, or
+            several, `{"items": "ticket_id -> tickets.id"}`. By a link the owner says that rows with one key belong to
+            one unit. A join along it holds the units equal as well, and a note says so; without a link such a join
+            is refused.
         columns: public facts that the owner declares: column → `Range` or `Values` (`"table.column"` where two tables
             share a name). They go before what a public table says itself. `Values` under a name that no table has are
             the keys of GROUP BY that have this name in the result.
@@ -95,6 +101,7 @@ def connect(
     """
     terms: dict[str, Any] = {
         "public": public,
+        "links": links,
         "budget": budget,
         "per_person": per_person,
         "ledger": ledger,
@@ -136,11 +143,12 @@ def _session(
     curve: PrivacyLoss | None = None,
     analysts: str | None = None,
     bounds: str | None = None,
+    links: Mapping[str, str | Sequence[str]] | None = None,
     by: PolicyTerms | None = None,
 ) -> Session:
     """Return the session of one population; `by` is the policy that says all this, where one does."""
     from discreet.backends.duckdb import DuckDB
-    from discreet.catalog.owners import find_owners
+    from discreet.catalog.owners import find_links, find_owners
     from discreet.engine.session import Session
 
     who, facts, place = _unit(unit), columns or {}, _place(ledger)
@@ -150,6 +158,7 @@ def _session(
         backend = opened.enter_context(closing(DuckDB(source, names=names)))
         known = who or PrivacyUnit.row()  # who stands in until all that is missing is known
         owners = find_owners(known, public, backend.tables, backend.views)
+        linked = find_links(links or {}, backend.tables, backend.views)
         whose = population if population is not None else _only_private(owners, said=who is not None)
 
         def accounts(book: Ledger) -> list[Account]:
@@ -166,7 +175,9 @@ def _session(
                     account = account.with_analyst(analyst, by.cap, by="policy", reason=f"[analyst.{analyst}] in it")
             return [account.asked_by(analyst)]
 
-        book, (account,), tables = _open(opened, backend, place, facts, {whose: known}, {whose: owners}, accounts)
+        book, (account,), tables = _open(
+            opened, backend, place, facts, {whose: known}, {whose: owners}, accounts, linked
+        )
         fixed = frozenset[str]() if by is None else by.fixed
         session = Session(book, [account], backend, tables, version, bounds=bounds, fixed=fixed)
         opened.pop_all()
@@ -254,9 +265,10 @@ def _open(
     units: Mapping[str, PrivacyUnit],
     owners: Mapping[str, Owners],
     accounts: Callable[[Ledger], list[Account]],
+    links: Mapping[str, Sequence[Reached]] | None = None,
 ) -> tuple[Ledger, list[Account], list[TableSchema]]:
     """Open the ledger and the accounts of the populations, and make the tables answerable as the accounts keep them."""
-    from discreet.catalog.owners import check_unit
+    from discreet.catalog.owners import check_links, check_unit
     from discreet.catalog.schema import check_declared
     from discreet.engine.tables import attach_all, check_alike, find_shapes, pin_all
     from discreet.ledger.ledger import Ledger
@@ -272,7 +284,11 @@ def _open(
     check_alike(book, found, now, whose[0], {table for known in kept for table in known})
     pinned = pin_all(backend, found, now, whose)
     first = next(iter(units.values()))
-    return book, found, attach_all(backend, pinned, whose, unit=first, facts=facts, account=found[0])
+    tables = attach_all(backend, pinned, whose, unit=first, facts=facts, account=found[0])
+    if links:
+        check_links(links, pinned, whose[0])
+        tables = [replace(t, links=tuple(links.get(t.name, ()))) for t in tables]
+    return book, found, tables
 
 
 def _check_lock(book: Ledger, by: PolicyTerms) -> None:

@@ -30,8 +30,22 @@ SHOWN = Fraction(19, 20)
 
 def notes(plan: Decided) -> tuple[str, ...]:
     """Return what the plan's numbers leave out, one sentence for each kind of it."""
-    found = (*plan.question.said, bias(plan), undeclared(plan.question), missing(plan), present(plan.question))
+    found = (
+        *plan.question.said,
+        linked(plan.question),
+        bias(plan),
+        undeclared(plan.question),
+        missing(plan),
+        present(plan.question),
+    )
     return tuple(sentence for sentence in found if sentence)
+
+
+def linked(question: Question) -> str:
+    """Return which joins hold the units equal by a link alone; nothing where none does."""
+    pairs = () if question.relation is None else question.relation.linked
+    one = f"{_whose(question)} is held equal too where rows meet on {' and on '.join(pairs)}, as its link declares."
+    return one if pairs else ""
 
 
 def present(question: Question) -> str:

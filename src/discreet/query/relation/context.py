@@ -71,6 +71,7 @@ class Context:
         named: the subqueries of WITH in scope, the latest last.
         numbers: the numbers of columns, over the whole question.
         reads: the tables and named subqueries read so far.
+        linked: the equations of joins that hold units equal by a link alone.
     """
 
     tables: Sequence[TableSchema]
@@ -79,6 +80,7 @@ class Context:
     named: tuple[Named, ...] = ()
     numbers: Iterator[int] = field(default_factory=count)
     reads: list[str] = field(default_factory=list)
+    linked: dict[str, None] = field(default_factory=dict)
 
     def fresh(self, kind: Type) -> Column:
         """Return a column that is new in the question, under a name that no column of a table has in a message."""
@@ -95,6 +97,13 @@ class Context:
         if table.reached is not None and table.reached.column == column:
             found.add((table.reached.table, table.reached.key))
         return frozenset(found)
+
+    def links_of(self, table: TableSchema, column: str) -> frozenset[Key]:
+        """Return the keys whose values a column holds by a link: the key itself, and what leads to it."""
+        own = {(way.table, way.key) for way in table.links if way.column == column}
+        return frozenset(
+            own | ({(table.name, column)} & {(way.table, way.key) for t in self.tables for way in t.links})
+        )
 
     def _ways(self) -> list[Reached]:
         return [t.reached for t in self.tables if t.reached is not None]

@@ -98,9 +98,9 @@ def by_caps(name: str, argument: Expr | None, below: Stage, context: Context) ->
     """Return the range that an aggregate of one unit's rows has by the contribution bounds: over at most `max_rows`
     rows, as in a group of the result. None where the argument has no range, and for public rows.
     """
-    rows = context.unit.max_rows
-    if rows is None or not is_owned(below.node):
+    if context.unit.caps is None or not is_owned(below.node):
         return None
+    _, rows = context.unit.caps
     if name.startswith("count"):
         values = domain(argument, below.facts, rows) if name == "count distinct" and argument is not None else None
         least = 1 if name == "count" and argument is None else 0  # a group has a row

@@ -31,7 +31,7 @@ def join(
             _refuse_public_left(kind)
         left, right = right, left
     if left.owned and right.owned:
-        check_units(left, right, [*conditions, *proofs])
+        check_units(left, right, [*conditions, *proofs], context)
     elif left.owned and kind is JoinKind.FULL:
         _refuse_public_left(kind)
     on = conjunction([c for c in conditions if not (left.owned and right.owned and is_unit_pair(c, left, right))])
@@ -46,14 +46,21 @@ def join(
 
 def holds_units_equal(condition: Expr, left: Rows, right: Rows) -> bool:
     """Whether an equation holds the two units equal: of the unit's columns, or along a declared foreign key."""
-    if not (sides := condition.args_of("=")):
-        return False
-    a, b = sides
+    return (sides := _sides(condition, left, right)) is not None and _same_unit(*sides)
+
+
+def _same_unit(first: Item, second: Item) -> bool:
+    return (first.is_unit and second.is_unit) or bool(first.keys & second.keys or first.links & second.links)
+
+
+def _sides(condition: Expr, left: Rows, right: Rows) -> tuple[Item, Item] | None:
+    """Return the columns of either side that an equation compares."""
+    a, b = condition.args_of("=") or (None, None)
     for x, y in ((a, b), (b, a)):
-        first, second = _item(x, left), _item(y, right)
+        first, second = (None if e is None else _item(e, r) for e, r in ((x, left), (y, right)))
         if first is not None and second is not None:
-            return (first.is_unit and second.is_unit) or bool(first.keys & second.keys)
-    return False
+            return first, second
+    return None
 
 
 def conjunction(conditions: Sequence[Expr]) -> Expr | None:
@@ -63,8 +70,8 @@ def conjunction(conditions: Sequence[Expr]) -> Expr | None:
     return None if not kept else kept[0] if len(kept) == 1 else call("and", kept)
 
 
-def check_units(left: Rows, right: Rows, conditions: Sequence[Expr]) -> None:
-    """Refuses two relations of people's rows that no condition holds to one unit.
+def check_units(left: Rows, right: Rows, conditions: Sequence[Expr], context: Context) -> None:
+    """Refuses two relations of people's rows that no condition holds to one unit; notes where a link alone does.
 
     Raises:
         UnsupportedQuery: then, and where their units are of different types.
@@ -77,12 +84,35 @@ def check_units(left: Rows, right: Rows, conditions: Sequence[Expr]) -> None:
             f"The unit's column is {a.word} in one table and {b.word} in the other, so they cannot be compared.",
             hint="store it as the same type in both",
         )
-    if not any(holds_units_equal(c, left, right) for c in conditions):
+    pairs = [sides for c in conditions if (sides := _sides(c, left, right)) is not None]
+    tied = [(i, j) for i, j in pairs if _same_unit(i, j)]
+    if not tied:
         raise UnsupportedQuery(
             "Two private tables are joined on something that does not hold their units equal, "
             "which would pair people with each other.",
-            hint=f"join on {way(left, right)}; further conditions may stand beside it",
+            hint=f"join on {way(left, right)}; further conditions may stand beside it{_link(pairs)}",
         )
+    if all(not i.is_unit and not i.keys & j.keys for i, j in tied):
+        context.linked[f"{_spelled(tied[0][0], left)} = {_spelled(tied[0][1], right)}"] = None
+
+
+def _spelled(item: Item, rows: Rows) -> str:
+    return next((_shown(e, i) for e in rows.entries for i in e.items if i is item), item.name)
+
+
+def _link(pairs: Sequence[tuple[Item, Item]]) -> str:
+    """Return the link to declare by which a refused join would be answered; nothing where its sides are no columns."""
+    for i, j in pairs:
+        if i.origin is not None and j.origin is not None and i.origin != j.origin:
+            one, other = (i.origin, j.origin) if not _is_own_key(*i.origin) else (j.origin, i.origin)
+            key = f"{one[1]} -> {other[0]}.{other[1]}"
+            return f"; or, if each of these keys is of one person, declare it: links={{{one[0]!r}: {key!r}}}"
+    return ""
+
+
+def _is_own_key(table: str, column: str) -> bool:
+    """Whether a column's name is that of its table's own key."""
+    return column.lower() in ("id", f"{table.lower()}_id", f"{table.lower().removesuffix('s')}_id")
 
 
 def way(left: Rows, right: Rows) -> str:
@@ -93,7 +123,7 @@ def way(left: Rows, right: Rows) -> str:
         for i in e.items
         for f in right.entries
         for j in f.items
-        if (i.is_unit and j.is_unit) or i.keys & j.keys
+        if _same_unit(i, j)
     ]
     return " or ".join(pairs[:2]) if pairs else "the unit's column of both, or along a declared foreign key"
 

@@ -38,6 +38,8 @@ class Item:
         fact: what the owner declares of it, or what follows.
         is_unit: whether it is the unit's id on every row that belongs to somebody.
         keys: the declared keys whose values it holds.
+        links: the keys whose values it holds by links: joins may hold units equal along them, nothing else.
+        origin: the private table's column that it is, as it stands.
         capped: the range that the contribution bounds give it, used only where nothing else bounds it.
     """
 
@@ -47,6 +49,8 @@ class Item:
     is_unit: bool = False
     keys: frozenset[Key] = frozenset()
     capped: Range | None = None
+    links: frozenset[Key] = frozenset()
+    origin: Key | None = None
 
     @property
     def read(self) -> Expr | None:
@@ -63,7 +67,7 @@ class Item:
         fact = self.fact
         if isinstance(fact, Values) and None not in fact.values:
             fact = fact.listed(*fact.values, None)
-        return replace(self, fact=fact, is_unit=False, keys=frozenset())
+        return replace(self, fact=fact, is_unit=False, keys=frozenset(), links=frozenset())
 
 
 @dataclass(frozen=True, slots=True)

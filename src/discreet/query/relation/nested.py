@@ -271,7 +271,7 @@ _Lifted = tuple[Rows, Expr, Sequence[MeasuredColumn]]
 def _exists(rows: Rows, around: Rows, node: exp.Exists, context: Context) -> _Lifted:
     found, _, conditions = ask(node.this, context.names(around), context, value=False)
     inner = InnerRows(found, conditions)
-    _check(around, inner)
+    _check(around, inner, context)
     count = _count(context)
     return _beside(rows, around, inner, [count], context), _some(count), [count]
 
@@ -288,7 +288,7 @@ def _in(rows: Rows, around: Rows, node: exp.In, context: Context) -> _Lifted:
     same = call("=", [value, member])
     value, member = same.children  # in one type
     inner = InnerRows(found, conditions)
-    own = _check(around, inner, [same])
+    own = _check(around, inner, context, [same])
     hit, count, known = _count(context), _count(context), _count(context, member)
     # a list of people's rows that only the value itself ties to the row is each unit's own: NULL is on no unit's
     tied = InnerRows(found, [*conditions, same])
@@ -327,7 +327,7 @@ def _scalar(
             "A subquery that aggregates over people is a result of its own.",
             hint=f"ask it first, and write the number here; or {_equal_units(around, found)}",
         )
-    _check(around, inner)
+    _check(around, inner, context)
     measured = [MeasuredColumn(column_of(i), f, i) for f, i in folds.items()]
     value = bind_over(shown, below, outer, folds)
     outside = columns_in([value, *(m.fold.argument for m in measured)]) & _columns(around)
@@ -409,7 +409,7 @@ def _split(condition: Expr, outside: set[Column]) -> tuple[Expr, Expr] | None:
     return None
 
 
-def _check(around: Rows, inner: InnerRows, proofs: Sequence[Expr] = ()) -> bool:
+def _check(around: Rows, inner: InnerRows, context: Context, proofs: Sequence[Expr] = ()) -> bool:
     """Refuses a subquery whose rows are not the same unit's; whether only the proofs hold the units equal."""
     if not inner.rows.owned:
         return False
@@ -418,7 +418,7 @@ def _check(around: Rows, inner: InnerRows, proofs: Sequence[Expr] = ()) -> bool:
             "What a private table holds for a public row would tell of people.",
             hint="start FROM the private table, and join the public one to it",
         )
-    check_units(around, inner.rows, [*inner.around, *proofs])
+    check_units(around, inner.rows, [*inner.around, *proofs], context)
     return not _tied(around, inner.rows, inner.around)
 
 

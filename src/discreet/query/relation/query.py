@@ -65,7 +65,7 @@ def with_named(query: exp.Expr, context: Context) -> Context:
         if alias.name.lower() not in used:
             raise UnsupportedQuery(f"The subquery {alias.name!r} of WITH is not used.", hint="leave it out")
         named = (*named, Named(alias.name, cte.this, columns, named))
-    return Context(context.tables, context.unit, context.query, named, context.numbers, context.reads)
+    return replace(context, named=named)
 
 
 def _select(query: exp.Select, context: Context) -> Rows:
@@ -219,7 +219,17 @@ def _both(a: Rows, b: Rows, context: Context) -> Rows:
         shown = counted(column) if is_counted(x.read) and is_counted(y.read) else column
         capped = _either(x.capped or x.fact, y.capped or y.fact) if x.capped or y.capped else None
         capped = capped if isinstance(capped, Range) else None
-        items.append(Item(x.name, shown, _either(x.fact, y.fact), x.is_unit and y.is_unit, x.keys & y.keys, capped))
+        items.append(
+            Item(
+                x.name,
+                shown,
+                _either(x.fact, y.fact),
+                x.is_unit and y.is_unit,
+                x.keys & y.keys,
+                capped,
+                x.links & y.links,
+            )
+        )
     return Rows(Both(a.node, b.node, tuple(triples)), (AliasColumns("", tuple(items)),))
 
 

@@ -72,6 +72,8 @@ class ReadRows:
     node: Node
     table: TableSchema
     shown: tuple[tuple[str, str], ...]
+    linked: tuple[str, ...] = ()
+    """The equations that hold units equal by a link alone."""
 
     @property
     def tables(self) -> tuple[TableSchema, ...]:
@@ -104,6 +106,7 @@ class Draft:
     names: Names
     select: Select
     table: TableSchema
+    linked: tuple[str, ...] = ()
 
     def settled(self) -> tuple[ReadRows, Names]:
         """Return the rows with the columns that were used, and the same scope over them.
@@ -122,7 +125,7 @@ class Draft:
         for e in (e for e in entries if not e.hidden):  # columns of one name are told apart by their tables'
             alike = [i for i in e.items if written.count(i.name) > 1]
             shown |= {c.name: f"{e.alias}.{i.name}" for i in alike for c in columns_in([i.expr]) if c.name in shown}
-        return ReadRows(node, table, tuple(shown.items())), scope
+        return ReadRows(node, table, tuple(shown.items()), self.linked), scope
 
     def in_words(self, error: MissingBounds) -> MissingBounds:
         """Return the refusal with columns called as in the question."""
@@ -176,7 +179,7 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
     named = ", ".join(t.name for t in tables_of(rows.node))
     table = TableSchema(named, {}, {}, replace_unit(unit), first.relation)
     table = _virtual(table, names, set(), rows.node)
-    return Draft(rows, names, select, table)
+    return Draft(rows, names, select, table, tuple(context.linked))
 
 
 def _check_places(select: Select) -> None:

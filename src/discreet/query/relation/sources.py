@@ -209,7 +209,7 @@ def _source(node: exp.Expr, context: Context) -> Rows:
 def _named(named: Named, context: Context) -> Rows:
     """Return a subquery of WITH is read anew wherever it is named, so that each has columns of its own."""
     context.read(named.name)
-    inner = Context(context.tables, context.unit, context.query, named.before, context.numbers, context.reads)
+    inner = replace(context, named=named.before)
     return context.query(named.query, inner).called(named.name, named.columns)
 
 
@@ -239,7 +239,7 @@ def _merged(kind: JoinKind, a: Item, b: Item, joined: Rows) -> Item:
         # what is left of an inner join has the other side's values too
         return replace(item, fact=b.fact) if kind is JoinKind.INNER and item.fact is None and same else item
     expr: Expr = call("coalesce", [e for e in (a.read, b.read) if e is not None])
-    return Item(a.name, expr, None, is_unit=a.is_unit and b.is_unit, keys=a.keys & b.keys)
+    return Item(a.name, expr, None, is_unit=a.is_unit and b.is_unit, keys=a.keys & b.keys, links=a.links & b.links)
 
 
 def _unhidden(old: tuple[Item, ...], new: tuple[Item, ...]) -> list[Item]:
@@ -313,6 +313,8 @@ def _entry(table: TableSchema, alias: str, columns: tuple[tuple[Column, str], ..
             table.facts.get(name),
             is_unit=name == owner,
             keys=frozenset() if table.public else context.keys_of(table, name),
+            links=frozenset() if table.public else context.links_of(table, name),
+            origin=None if table.public else (table.name, name),
         )
         for name in table.columns
     ]

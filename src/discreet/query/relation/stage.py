@@ -65,8 +65,8 @@ class Stage:
         known = self.item(expr)
         fact = fact_of(expr, self.facts)
         shown = counted(column) if is_counted(expr) else column
-        is_unit, keys = (known.is_unit, known.keys) if known else (False, frozenset())
-        return Item(name, shown, fact, is_unit, keys, self.capped(expr))
+        told = known or Item("", None)
+        return Item(name, shown, fact, told.is_unit, told.keys, self.capped(expr), told.links, told.origin)
 
 
 def of_rows(node: Node, names: Names) -> Stage:
