@@ -118,6 +118,36 @@ def open_database(database: str | Path = ":memory:") -> duckdb.DuckDBPyConnectio
     return connection
 
 
+_LOCKED = (
+    "allow_community_extensions = false",
+    "allow_unsigned_extensions = false",
+    "autoinstall_known_extensions = false",
+    "autoload_known_extensions = false",
+    "python_enable_replacements = false",
+    "python_scan_all_frames = false",
+    "TimeZone = 'UTC'",
+    "threads = 1",  # sums of reals are added in one order
+    "memory_limit = '1GB'",
+    "temp_directory = ''",
+    "max_temp_directory_size = '0KiB'",
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
+"""For a database in which a user's own text runs, over tables that hold noisy and public values alone."""
+
+
+def open_sandbox() -> duckdb.DuckDBPyConnection:
+    """Return a connection to an empty database in memory, from which no statement reaches anything else."""
+    connection = duckdb.connect(":memory:")
+    try:
+        for setting in _LOCKED:
+            connection.execute(f"SET GLOBAL {setting}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _present(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Return the harmful optimizers of this version."""
     known = {name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()}

@@ -58,8 +58,8 @@ def command(confidence: float, as_json: bool, plot: str | None, show_sql: bool, 
             plan = replace(plan, left=None, outlook="")
     if plot is not None:
         writing.choice(plot, plan, confidence, guesses)
-    if plan.stages is not None:
-        _say_stages(plan, as_json=as_json, show_sql=show_sql)
+    if plan.stages is not None or plan.outer is not None:
+        _say_whole(plan, as_json=as_json, show_sql=show_sql)
         return
     found = {name: _error(plan, name, confidence, guesses) for name in plan.columns}
     cost = plan.charge.guarantee
@@ -86,8 +86,8 @@ def command(confidence: float, as_json: bool, plot: str | None, show_sql: bool, 
         output.say(f"\n{plan.sql}")
 
 
-def _say_stages(plan: Plan, *, as_json: bool, show_sql: bool) -> None:
-    """Say a plan whose caps, and so whose errors, follow from its first stage."""
+def _say_whole(plan: Plan, *, as_json: bool, show_sql: bool) -> None:
+    """Say a plan whose errors follow from its first stage, or from the noisy tables that it computes with."""
     cost, stages = amounts(plan.charge.guarantee), plan.stages
     if as_json and stages is not None:
         answer = {"columns": plan.columns, "notes": plan.notes, "cost": cost, "sql": plan.sql}

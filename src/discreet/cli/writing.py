@@ -63,7 +63,7 @@ def foresee_picture(plan: Plan) -> None:
     """Refuse a question whose answer no picture has room for; planning it is free."""
     from discreet.plots.answers import columns, room
 
-    if plan.stages is not None:  # its caps, and so its intervals, follow from its first stage
+    if plan.stages is not None or plan.outer is not None:  # its intervals follow from what is measured
         return
     keys, measures = columns(plan.query)
     room(len(keys), len(measures))

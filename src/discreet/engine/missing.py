@@ -115,8 +115,7 @@ def _errors(plan: Plan) -> tuple[str, str]:
 def _named(fact: MissingFact, plan: Plan | None, left: Budget) -> MissingFact:
     """Return what is missing of undeclared groups: their keys by name, or a δ where the account has one."""
     names: list[str] = []
-    if plan is not None and plan.stages is None:
-        question = plan.query.question
+    for question in () if plan is None or plan.stages is not None else [q.question for q in plan.measurements]:
         shown = {} if question.relation is None else dict(question.relation.shown)
         facts, stored = question.table.facts, [shown.get(n, n) for n in question.table.columns]
         titles = {node.key: name for name, node in question.outer.columns if looks_like(name, stored) is None}

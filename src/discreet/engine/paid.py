@@ -34,7 +34,8 @@ def note_of(plan: Plan, version: str | None) -> dict[str, Any]:
         return {"sql": question.text, "table": question.table.name, **says}
     texts = {name: output.query.question.text for name, output in plan.outputs.items()}
     tables = sorted({q.question.table.name for q in plan.measurements})
-    return {"batch": texts, "tables": tables, **says}
+    outer = {} if plan.outer is None else {"outer": plan.outer.text}
+    return {"batch": texts, "tables": tables, **outer, **says}
 
 
 def seals_of(evidence: Evidence, own: str) -> dict[str, Any]:
@@ -103,7 +104,9 @@ class Paid:
         # the same numbers may answer a question that makes something else of them: its rows were never stored
         known = name is not None
         name = name if name is not None else own if own in texts else next(iter(texts))
-        question = CertifiedQuery(texts[name], self.identity, name if "batch" in charged else None)
+        question = CertifiedQuery(
+            texts[name], self.identity, name if "batch" in charged else None, charged.get("outer")
+        )
         return write(question, claim, answer if known else None, found)
 
 

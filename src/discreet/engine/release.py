@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.engine.paid import Paid
     from discreet.plan.plan import Plan
+    from discreet.plan.query import Query
     from discreet.post.noisy_table import NoisyTable
     from discreet.post.truncation import Reported
 
@@ -59,13 +60,17 @@ class Release:
         self.plan = plan
         self.table = table
         self.name = next(iter(plan.outputs)) if name is None else name
-        self.query = plan.outputs[self.name].query
         self.stored = stored
         self.paid = paid
         self.over_people = paid is not None and paid.over_people
         self.drawn = drawn
         self._original = original
         self._rows = evaluate(self.query, table, nonnegative=original is not None)
+
+    @property
+    def query(self) -> Query:
+        """What was asked, with the noise of its numbers."""
+        return self.plan.outputs[self.name].query
 
     @property
     def charges(self) -> dict[str, Approximate]:
@@ -105,6 +110,23 @@ class Release:
     def columns(self) -> list[str]:
         """The names of the output columns."""
         return self.query.columns
+
+    @property
+    def text(self) -> str:
+        """The query as it was asked, in DuckDB's dialect."""
+        return self.query.question.text
+
+    def has_interval(self, column: str) -> bool:
+        """Whether cells of an output column have intervals."""
+        return self.query.has_interval(column)
+
+    def check_column(self, name: str) -> None:
+        """Check that there is such an output column.
+
+        Raises:
+            UnknownColumn: there is none.
+        """
+        self.query.column(name)
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
@@ -241,7 +263,7 @@ class Release:
         """
         if not isinstance(place, str):
             return self.rows[place]
-        self.query.column(place)
+        self.check_column(place)
         return [row[self.columns.index(place)] for row in self.rows]
 
     @property
@@ -275,7 +297,7 @@ class Release:
         rows = self.rows if labels else self.codes
         for i, name in enumerate(self.columns):
             found[name] = [row[i] for row in rows]
-            if intervals and self.query.has_interval(name):
+            if intervals and self.has_interval(name):
                 ends = self.interval(name, confidence)
                 names = (f"{name}_low", f"{name}_high")
                 found |= {
@@ -340,13 +362,13 @@ class Release:
         columns, rows = self._shown()
         left = [] if self.paid is None else [f"Remaining: {words}" for words in self.paid.remaining]
         below = "<br>".join(escape(visible(line)) for line in [*self._more(), *self._below(rows), *left])
-        asked = escape("\n".join(map(visible, self.query.question.text.split("\n"))))
+        asked = escape("\n".join(map(visible, self.text.split("\n"))))
         table = render_html(columns, rows, faded=self._mostly_noise())
         return f"{table}<p>{below}</p><details><summary>Query</summary><pre>{asked}</pre></details>"
 
     def _mostly_noise(self) -> list[bool]:
         """Whether the margin of error is at least as large as the value in most noisy cells of each printed row."""
-        flags = [self.uncertain(name)[:SHOWN_ROWS] for name in self.columns if self.query.has_interval(name)]
+        flags = [self.uncertain(name)[:SHOWN_ROWS] for name in self.columns if self.has_interval(name)]
         return [2 * sum(of_row) > len(of_row) for of_row in zip(*flags, strict=True)] or [False] * len(self._shown()[1])
 
     def _more(self) -> list[str]:

@@ -339,7 +339,13 @@ class Session:
                 "assuming goes with error.", hint="sql(…, error={'n': '5%'}, assuming={'n': 10_000})"
             )
         recipe = Questions(lambda tables, part: parameters.plan(tables, epsilon, part))
-        return self._desk.perform(recipe, fresh=fresh)[""]
+        found = self._desk.perform(recipe, fresh=fresh)
+        plan = next(iter(found.values())).plan
+        if plan.outer is None:
+            return found[""]
+        from discreet.engine.outer_release import OuterRelease
+
+        return OuterRelease(plan, found, lambda text: self._desk.backend.rows(text, {}))
 
     def batch(
         self,

@@ -117,7 +117,12 @@ class QueryParameters:
         delta = share_parameter("delta", prepared.delta_or(one("delta", self.delta)))
         share, population = share_parameter("truncation", self.truncation), self.accounts[0].population
         terms = PlanTerms(population, self.version, epsilon, delta, kind_of(self.noise), share)
-        return make_plan(prepared.text, prepared.tables, terms)
+        plan = make_plan(prepared.text, prepared.tables, terms)
+        if plan.outer is None:
+            return plan
+        from discreet.engine.outer_release import tried
+
+        return tried(plan)
 
     def _in_stages(self, prepared: Prepared, tables: Sequence[TableSchema], epsilon: Fraction) -> Plan | None:
         """Return the question in two stages; None where nothing that was asked to be chosen is missing."""

@@ -17,6 +17,7 @@ from discreet.plan.decided import Drawing
 from discreet.plan.explain import citations, explain
 from discreet.plan.flows.network import Flow, FlowPayer, Network
 from discreet.plan.needs import compared
+from discreet.plan.outer import OuterQuery
 from discreet.plan.query import Query, claim_in_stages, claim_of_all
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real
@@ -128,6 +129,7 @@ class Plan:
         parts: what a recipe draws of people's rows by code of its own.
         recipe: its name; "" of questions in SQL.
         draws: the events of a run that stays open, which its payer is charged as one; None of others.
+        outer: what is made of the outputs, its parts, where SQL over results was asked; post-processing.
         left: what the account that planned it would have left; None where it would refuse, or no account was asked.
         outlook: what the accounts would say to it now, in a sentence.
     """
@@ -142,6 +144,7 @@ class Plan:
     parts: tuple[Drawing, ...] = ()
     recipe: str = ""
     draws: Composed | None = None
+    outer: OuterQuery | None = None
     left: Budget | None = None
     outlook: str = ""
 
@@ -152,6 +155,10 @@ class Plan:
         Raises:
             InvalidParameter: there are several.
         """
+        if self.outer is not None:
+            raise InvalidParameter(
+                "this plan is of SQL over results.", hint="look at .outputs, its measured parts, or leave error= out"
+            )
         if len(self.outputs) == 1:
             (output,) = self.outputs.values()
             return output.query
@@ -201,7 +208,8 @@ class Plan:
             each = [(words(p.guarantee.epsilon, p.guarantee.delta), p.population) for p in self.payers]
             return ", ".join(f"{price} of {name!r}" for price, name in each)
         g, n = self.payers[0].guarantee, len(self.outputs)
-        of = f" for the {n} queries of a batch" if n > 1 else ""
+        together = "measured parts of the query" if self.outer is not None else "queries of a batch"
+        of = f" for the {n} {together}" if n > 1 else ""
         return f"{words(g.epsilon, g.delta)}{of}"
 
     @cached_property
@@ -250,11 +258,13 @@ class Plan:
     @property
     def columns(self) -> list[str]:
         """The names of the answer's columns."""
-        return self.query.columns
+        return self.query.columns if self.outer is None else [*self.outer.columns]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What its numbers leave out, in sentences, as far as it is known before the data."""
+        if self.outer is not None:
+            return tuple(dict.fromkeys([*self.outer.notes, *(note for n in self.outputs for note in self.notes_of(n))]))
         return self.notes_of(*self.outputs) if len(self.outputs) == 1 else ()
 
     def notes_of(self, name: str) -> tuple[str, ...]:
@@ -276,6 +286,11 @@ class Plan:
             InvalidParameter: a column whose error depends on the data, without an assumption that settles it, or on
                 what a first stage chooses.
         """
+        if self.outer is not None:
+            raise InvalidParameter(
+                f"the error of {column!r} follows from the noisy tables that it is computed from.",
+                hint="the release has intervals of the columns for which they are known",
+            )
         return self._settled.error(column, confidence, assuming=assuming)
 
     def rank_error(self, column: str, confidence: Real = Fraction(19, 20)) -> float:
@@ -300,6 +315,9 @@ class Plan:
         """Return the derivation in the textbook's terms, with the numbers of this question, or of the one named."""
         if not self.outputs:
             return "\n".join(["What a recipe draws of people's rows:", *part_reasons(self.claim_of_one)])
+        if self.outer is not None and name is None:
+            parts = [f"{part}, measured:\n{self.explain(part)}" for part in self.outputs]
+            return "\n\n".join([*parts, f"Of the noisy tables, without further cost:\n{self.outer.sql}"])
         output = next(iter(self.outputs.values())) if name is None else self.outputs[name]
         if self.flows is not None:
             return self.flows.explain(self)
@@ -326,6 +344,7 @@ class Plan:
         for name, output in self.outputs.items():
             lines += [f" {name}:"] if name else []
             lines += [*output.query.errors, *self.notes_of(name)]
+        lines += [] if self.outer is None else self.outer.notes
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from discreet.catalog.schema import TableSchema
-from discreet.errors import DiscreetError, InvalidParameter
+from discreet.catalog.schema import TableSchema, find_table
+from discreet.errors import DiscreetError, InvalidParameter, UnsupportedQuery
 from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.measures.ranges import Ranges
+from discreet.plan.outer import OuterQuery
 from discreet.plan.plan import Plan, alone
 from discreet.plan.query import Query, decided, kind_of
 from discreet.plan.question import read_question
@@ -16,6 +18,7 @@ from discreet.plan.rules.common import measured_apart
 from discreet.plan.rules.rule import Rule, improved
 from discreet.privacy.exact import Real, positive, probability
 from discreet.query.dialects.dialect import prepare, refuse_clause
+from discreet.query.split import split
 from discreet.verify.check import check
 
 MOST_QUESTIONS = 1000
@@ -69,8 +72,42 @@ def make_plan(
     ranges: Ranges | None = None,
     rules: Sequence[Rule] = RULES,
 ) -> Plan:
-    """Return the verified plan of one question. Raises as `make_query`."""
-    return _verified(_planned(sql, tables, terms, rules, ranges))
+    """Return the verified plan of one question, or of SQL over results (decision 0010). Raises as `make_query`."""
+    try:
+        return _verified(_planned(sql, tables, terms, rules, ranges))
+    except UnsupportedQuery as error:
+        refused = error
+    return _verified(_plan_results(sql, tables, terms, rules, refused))
+
+
+def _plan_results(
+    sql: str, tables: Sequence[TableSchema], terms: PlanTerms, rules: Sequence[Rule], refused: UnsupportedQuery
+) -> Plan:
+    """Return the plan of the measured parts of a query that was refused as one question, and of its outer query."""
+    try:
+        found = split(sql, tables)
+    except RecursionError:
+        found = None
+    if found is None:
+        raise refused
+    if terms.report_share:
+        raise InvalidParameter(
+            "truncation= is not supported for SQL over results.", hint="leave it out, or ask for a part by itself"
+        )
+    try:
+        if len(found.parts) == 1:
+            ((name, text),) = found.parts.items()
+            plan = _planned(text, tables, terms, rules)
+            plan = replace(plan, outputs={name: plan.outputs[""]})
+        else:
+            part = _part_of(terms, len(found.parts))
+            asked = {name: _planned(text, tables, part, _IN_BATCHES).query for name, text in found.parts.items()}
+            plan = improved(measured_apart(asked, terms), terms, RULES)
+    except UnsupportedQuery as error:
+        raise (refused if found.is_one else error) from None
+    read = {name: [(n, e.type) for n, e in o.query.question.outer.columns] for name, o in plan.outputs.items()}
+    public = tuple(find_table(t, tables) for t in found.public)
+    return replace(plan, outer=OuterQuery(sql, found.outer, read, public, refused=refused if found.is_one else None))
 
 
 def replanned(query: Query, population: str, epsilon: Real) -> Query:
@@ -98,21 +135,27 @@ def plan_batch(
     """
     eps, dlt, kind = positive("epsilon", epsilon), probability("delta", delta), kind_of(noise)
     _check_questions(questions)
-    m = len(questions)
-    part = PlanTerms(population, version, eps / m, dlt / m, kind)
-    rules = [rule for rule in RULES if rule.in_batches]
     found: dict[str, Query] = {}
+    terms = PlanTerms(population, version, eps, dlt, kind)
+    part = _part_of(terms, len(questions))
     for name, sql in questions.items():
         try:
             prepared = prepare(sql, dialect, tables)
             if prepared.has_clause:
                 refuse_clause()
-            found[name] = _planned(prepared.text, tables, part, rules).query
+            found[name] = _planned(prepared.text, tables, part, _IN_BATCHES).query
         except DiscreetError as error:
             said = f"in query {name!r:.60}: {error.message}"
             raise type(error)(said, hint=error.hint, missing=error.missing) from None
-    terms = PlanTerms(population, version, eps, dlt, kind)
     return _verified(improved(measured_apart(found, terms), terms, RULES))
+
+
+_IN_BATCHES = tuple(rule for rule in RULES if rule.in_batches)
+
+
+def _part_of(terms: PlanTerms, of: int) -> PlanTerms:
+    """Return an even part of ε and δ."""
+    return replace(terms, epsilon=terms.epsilon / of, delta=terms.delta / of)
 
 
 def _planned(

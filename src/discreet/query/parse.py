@@ -75,13 +75,14 @@ def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
     Raises:
         UnsupportedQuery: not one SELECT, or one with a construct that is not supported.
     """
-    tree = _statement(sql)
-    respelled(tree, tables)
-    tree, said = with_quantiles(tree)
+    query = parse_query(sql, tables)
+    if not isinstance(query, exp.Select):
+        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not supported here.", hint="ask two queries")
+    tree, said = with_quantiles(query)
     _group_distinct(tree)
     for name, part in tree.args.items():
         if part and name not in _KNOWN:
-            _refuse_part(name)
+            refuse_part(name)
     table, alias = _table(tree)
     return Select(
         tree,
@@ -89,12 +90,12 @@ def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
         alias,
         tuple(_item(e) for e in tree.expressions),
         tree.args["where"].this if tree.args.get("where") else None,
-        _group(tree),
+        group_of(tree),
         tree.args["having"].this if tree.args.get("having") else None,
         tuple(_ordering(o) for o in tree.args["order"].expressions) if tree.args.get("order") else (),
         _number(tree, "limit", "LIMIT"),
         _number(tree, "offset", "OFFSET") or 0,
-        _sets(tree),
+        sets_of(tree),
         said,
     )
 
@@ -112,9 +113,9 @@ def inner_parts(tree: exp.Select) -> Inner:
                 f"{reason} inside a subquery.",
                 hint="leave it out; or QUALIFY row_number() OVER (PARTITION BY unit ORDER BY …) = 1",
             )
-        if part and name not in _KNOWN_INSIDE:
-            _refuse_part(name)
-    if _sets(tree) is not None:
+        if part and name not in KNOWN_INSIDE:
+            refuse_part(name)
+    if sets_of(tree) is not None:
         raise UnsupportedQuery(
             "ROLLUP, CUBE and GROUPING SETS are not supported inside a subquery.",
             hint="group by plain columns there; totals belong to the outermost SELECT",
@@ -125,7 +126,7 @@ def inner_parts(tree: exp.Select) -> Inner:
             "DISTINCT ON is not supported here.", hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1"
         )
     return Inner(
-        _group(tree),
+        group_of(tree),
         tree.args["having"].this if tree.args.get("having") else None,
         tree.args["qualify"].this if tree.args.get("qualify") else None,
         distinct is not None,
@@ -182,7 +183,7 @@ _KNOWN = {
     *("expressions", "from_", "joins", "laterals", "with_"),
     *("where", "group", "having", "order", "limit", "offset"),
 }
-_KNOWN_INSIDE = {
+KNOWN_INSIDE = {
     *("expressions", "from_", "joins", "laterals", "with_"),
     *("where", "group", "having", "qualify", "distinct"),
 }
@@ -214,7 +215,12 @@ _BESIDE = {
 }
 
 
-def _statement(sql: object) -> exp.Select:
+def parse_query(sql: object, tables: Sequence[str] = ()) -> exp.Query:
+    """Return the one SELECT of a text, or those that UNION and the like put together, as it is written.
+
+    Raises:
+        UnsupportedQuery: anything else.
+    """
     if not isinstance(sql, str):
         raise InvalidParameter(
             f"the query must be text, not {type(sql).__name__}.", hint='sql("SELECT COUNT(*) FROM my_table", …)'
@@ -238,11 +244,10 @@ def _statement(sql: object) -> exp.Select:
         ) from None
     tree = statements[0]
     keep_words(tree, tokens)
-    if isinstance(tree, exp.SetOperation):
-        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not supported here.", hint="ask two queries")
-    if not isinstance(tree, exp.Select):
+    if not isinstance(tree, exp.Select | exp.SetOperation):
         raise UnsupportedQuery(_ONLY_SELECT, hint="write one SELECT, without brackets around it")
     check_size(tree)
+    respelled(tree, tables)
     return tree
 
 
@@ -273,7 +278,12 @@ def _one_select(sql: str) -> list[Token]:
     raise UnsupportedQuery(_ONLY_SELECT, hint="begin with SELECT")
 
 
-def _refuse_part(name: str) -> Never:
+def refuse_part(name: str) -> Never:
+    """Refuses a clause by its name.
+
+    Raises:
+        UnsupportedQuery: always.
+    """
     word = name.strip("_").upper()
     reason, hint = _REFUSED.get(name, (f"{word} is not supported here.", "leave it out"))
     raise UnsupportedQuery(reason, hint=hint)
@@ -318,7 +328,8 @@ def _item(e: exp.Expr) -> tuple[str | None, exp.Expr]:
     return (e.alias, e.this) if isinstance(e, exp.Alias) else (None, e)
 
 
-def _group(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
+def group_of(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
+    """Return the expressions of GROUP BY as they are written, those of all grouping sets; None without GROUP BY."""
     group = tree.args.get("group")
     if group is None:
         return None
@@ -368,7 +379,7 @@ def _group_distinct(tree: exp.Select) -> None:
     tree.set("group", exp.Group(expressions=keys))
 
 
-def _sets(tree: exp.Select) -> tuple[Nodes, ...] | None:
+def sets_of(tree: exp.Select) -> tuple[Nodes, ...] | None:
     """Return the grouping sets of ROLLUP, CUBE and GROUPING SETS; None where there are none."""
     group = tree.args.get("group")
     sets = None if group is None else grouping_sets(group.expressions)

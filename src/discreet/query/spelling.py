@@ -19,7 +19,7 @@ _AGGREGATES: dict[str, type[exp.Expr]] = {
 """Names in lower case that other databases and frames have: of a sample, but for those with a P."""
 
 
-def respelled(tree: exp.Select, tables: Sequence[str]) -> None:
+def respelled(tree: exp.Query, tables: Sequence[str]) -> None:
     """Put DuckDB's spelling in place of others; `tables` are the names of the connected tables."""
     for node in list(tree.find_all(exp.Anonymous)):
         kind = _AGGREGATES.get(node.name.lower())
@@ -28,7 +28,7 @@ def respelled(tree: exp.Select, tables: Sequence[str]) -> None:
     _unqualify(tree, tables)
 
 
-def _unqualify(tree: exp.Select, tables: Sequence[str]) -> None:
+def _unqualify(tree: exp.Query, tables: Sequence[str]) -> None:
     """Read `main.t` as `t`, and `sales.orders` as the table that is connected under that name."""
     known = {name.lower(): name for name in tables}
     named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}

@@ -438,16 +438,20 @@ _WORDS = frozenset(word.strip() for word in Tokenizer.KEYWORDS)
 
 
 def _written(tree: exp.Expr, dialect: str) -> str:
-    """Return the text, which DuckDB's grammar reads as this very tree."""
-    text, again = "", None
+    text = written(tree)
+    if text is None:
+        _refuse_doubt(dialect)
+    return text
+
+
+def written(tree: exp.Expr) -> str | None:
+    """Return the text that DuckDB's grammar reads as this very tree; None where there is none."""
     try:
         text = tree.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.RAISE)
         again = parse_one(text, dialect="duckdb", error_level=ErrorLevel.RAISE)
     except SqlglotError:
-        pass
-    if again is None or _plain(again) != _plain(tree):
-        _refuse_doubt(dialect)
-    return text
+        return None
+    return text if _plain(again) == _plain(tree) else None
 
 
 def _refuse_doubt(dialect: str) -> Never:

@@ -24,14 +24,17 @@ FORMAT = "discreet certificate, format 1"
 
 @dataclass(frozen=True, slots=True)
 class CertifiedQuery:
-    """What was asked: the text, the identity of what was measured, and its name in a batch."""
+    """What was asked: the text, the identity of what was measured, its name in a batch, and the query over results of
+    which it is a measured part: post-processing, of which only the text is checked.
+    """
 
     sql: str
     identity: str
     name: str | None
+    outer: str | None = None
 
 
-_QUESTION = fields(CertifiedQuery, "the query", sql=text, identity=digest, name=optional(text))
+_QUESTION = fields(CertifiedQuery, "the query", sql=text, identity=digest, name=optional(text), outer=optional(text))
 
 
 @dataclass(frozen=True, slots=True)

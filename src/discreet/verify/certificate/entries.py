@@ -96,6 +96,7 @@ def charged_for(
     note = content.note
     asked = note.get("sql") if question.name is None else _of_batch(note, question.name)
     must(asked == question.sql, "the charge is for another text of the query")
+    must(note.get("outer") == question.outer, "the charge is for another query over results")
     for name, wanted in says.items():
         must(note.get(name) == wanted, f"the charge {_SAYS[name]}")
     paid = None if together is None else list(together)

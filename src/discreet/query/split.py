@@ -1,0 +1,539 @@
+"""SQL over results: a query is split into the parts that are measured and one outer query over their noisy tables.
+
+A part is the lowest aggregate whose input people own and whose output they do not: `SELECT k, COUNT(*) … GROUP BY k`
+over people's rows. It is planned as any other query. What stands around it (HAVING, ORDER BY, LIMIT, windows, joins
+with other parts and with public tables, further aggregates) reads noisy numbers, and is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Never, TypeAlias
+
+from sqlglot import exp
+
+from discreet.catalog.schema import TableSchema, find_table
+from discreet.errors import UnknownColumn, UnsupportedQuery
+from discreet.query.bind import TableScope, bind_row
+from discreet.query.dialects.dialect import written
+from discreet.query.expr import Expr
+from discreet.query.parse import (
+    KNOWN_INSIDE,
+    default_name,
+    group_nodes,
+    group_of,
+    has_aggregate,
+    is_aggregate,
+    parse_query,
+    refuse_part,
+    sets_of,
+)
+from discreet.query.relation.context import Context, Named
+from discreet.query.relation.names import Names
+from discreet.query.relation.query import read_query
+from discreet.query.relation.sources import conjuncts, is_nested, read_from
+
+MOST_PARTS = 100
+"""Measured parts of one query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A query, split.
+
+    Attributes:
+        parts: the text of each measured part, by the name of its noisy table in the outer query.
+        outer: the outer query in DuckDB's dialect, over these tables and public ones.
+        public: the public tables that it reads.
+        is_one: whether the text itself is the one part, so that nothing is inside another SELECT.
+    """
+
+    parts: Mapping[str, str]
+    outer: str
+    public: tuple[str, ...]
+    is_one: bool
+
+
+def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
+    """Return the parts and the outer query of a text; None where no measured part is found.
+
+    Raises:
+        UnknownColumn, UnsupportedQuery: what stands around the parts reads people's rows, or a part cannot be read.
+    """
+    tree = parse_query(sql, [t.name for t in tables])
+    if not _is_more(tree):
+        return None
+    private = [t.unit for t in tables if not t.public]
+    if not private:
+        return None
+    splitter = _Splitter(tables, Context(tables, private[0], read_query), sql.lower())
+    try:
+        read = splitter.query(tree, (), inside=False)
+    except (UnknownColumn, UnsupportedQuery):
+        if splitter.parts:
+            raise
+        return None
+    if read.of_people or not splitter.parts:
+        return None
+    outer = _without_unused(read.tree)
+    named = {t.name for t in outer.find_all(exp.Table)}
+    return Split(
+        {name: text for text, name in splitter.parts.items() if name in named},
+        _text(outer),
+        tuple(t for t in splitter.public if t in named),
+        read.is_part,
+    )
+
+
+def _is_more(tree: exp.Query) -> bool:
+    """Whether a text is more than one plain SELECT, which the reader of questions answers or refuses by name."""
+    more = tree.args.get("distinct") or tree.args.get("qualify")
+    return bool(more) or sum(1 for _ in tree.find_all(exp.Query, exp.Window)) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A query that was read: over noisy and public tables in place of its parts, unless its rows are people's."""
+
+    tree: exp.Expr
+    of_people: bool = False
+    is_result: bool = False
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _With:
+    """A subquery of WITH, as it is written and as it was read."""
+
+    named: Named
+    cte: exp.Expr
+    read: _Read
+
+
+_Scope: TypeAlias = tuple[_With, ...]
+_Put: TypeAlias = Callable[[exp.Expr], exp.Expr | None]
+"""What stands in place of a node; None where the node stays, and its parts are looked at."""
+
+
+@dataclass(slots=True)
+class _Splitter:
+    """The reading of one text: the parts and the public tables found so far."""
+
+    tables: Sequence[TableSchema]
+    context: Context
+    text: str
+    parts: dict[str, str] = field(default_factory=dict)
+    public: dict[str, None] = field(default_factory=dict)
+
+    def query(self, tree: exp.Expr, scope: _Scope, *, inside: bool) -> _Read:
+        """Read a SELECT, or several that a set operation puts together; it may be correlated `inside` another."""
+        tree = tree.unnest()
+        clause, around = tree.args.get("with_"), len(scope)
+        if clause is not None:
+            if clause.args.get("recursive"):
+                raise UnsupportedQuery("WITH RECURSIVE is not supported here.", hint="write the steps out as joins")
+            for cte in clause.expressions:
+                columns = tuple(c.name for c in cte.args["alias"].args.get("columns") or [])
+                named = Named(cte.alias, cte.this, columns, tuple(w.named for w in scope))
+                scope = (*scope, _With(named, cte, self.query(cte.this, scope, inside=False)))
+        if isinstance(tree, exp.SetOperation):
+            read = self._set_operation(tree, scope)
+        elif isinstance(tree, exp.Select):
+            read = self._select(tree, scope, inside=inside)
+        else:
+            raise UnsupportedQuery("A subquery has to be a SELECT.", hint="connect a list of values as a public table")
+        kept = [] if read.of_people else [_cte(w) for w in scope[around:] if not w.read.of_people]
+        if kept:
+            read.tree.set("with_", exp.With(expressions=kept))
+        return replace(read, is_part=read.is_part and clause is None)
+
+    def _set_operation(self, tree: exp.SetOperation, scope: _Scope) -> _Read:
+        sides = [self.query(side, scope, inside=False) for side in (tree.this, tree.expression)]
+        if any(s.of_people for s in sides):
+            if any(s.is_result for s in sides):
+                _refuse_beside()
+            return _Read(tree, of_people=True)
+        args = _moved_args(tree, self.subqueries(scope), ("this", "expression", "with_"))
+        brackets = [exp.Subquery(this=s.tree) if _has_brackets(s.tree) else s.tree for s in sides]
+        made = type(tree)(this=brackets[0], expression=brackets[1], **args)
+        return _Read(made, is_result=any(s.is_result for s in sides))
+
+    def _select(self, tree: exp.Select, scope: _Scope, *, inside: bool) -> _Read:
+        first, joins = tree.args.get("from_"), tree.args.get("joins") or []
+        read = [self._source(s.this, scope) for s in ([] if first is None else [first, *joins])]
+        if any(r.of_people for r in read):
+            if any(r.is_result for r in read):
+                _refuse_beside()
+            return self._over_people(tree, scope, inside=inside)
+        if tree.args.get("laterals"):
+            raise UnsupportedQuery("LATERAL is not supported here.", hint="join the tables, with the condition in ON")
+        _check_clauses(tree)
+        before, put = len(self.parts), self.subqueries(scope)
+        made = exp.Select(**_moved_args(tree, put, ("from_", "joins", "with_")))
+        if first is not None:
+            made.set("from_", exp.From(this=read[0].tree))
+        moved = [exp.Join(this=r.tree, **_moved_args(j, put, ("this",))) for j, r in zip(joins, read[1:], strict=True)]
+        made.set("joins", moved or None)
+        return _Read(made, is_result=any(r.is_result for r in read) or len(self.parts) > before)
+
+    def _source(self, node: exp.Expr, scope: _Scope) -> _Read:
+        """Read what one place of FROM names."""
+        if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Table):
+            read = self.query(node.this, scope, inside=False)
+            return read if read.of_people else replace(read, tree=_bracketed(read.tree, node.args.get("alias")))
+        if isinstance(node, exp.Values):
+            return _Read(node.copy())
+        is_name = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+        if not is_name or any(part for name, part in node.args.items() if name not in ("this", "alias")):
+            raise UnsupportedQuery(
+                "FROM takes the names of connected tables and subqueries, nothing else (no files or functions).",
+                hint="connect the file first; its table is named by the file's stem",
+            )
+        named = next((w for w in reversed(scope) if w.named.name.lower() == node.name.lower()), None)
+        if named is not None:
+            return replace(named.read, tree=node.copy(), is_part=False)
+        table = find_table(node.name, self.tables)
+        if not table.public:
+            return _Read(node, of_people=True)
+        self.public[table.name] = None
+        alias = node.args.get("alias")
+        made = exp.Table(this=exp.to_identifier(table.name, quoted=True), alias=alias and alias.copy())
+        return _Read(made if alias else exp.alias_(made, node.name, table=True))
+
+    def subqueries(self, scope: _Scope) -> _Put:
+        """Return what puts a query over noisy tables in the place of each one inside an expression."""
+
+        def put(node: exp.Expr) -> exp.Expr | None:
+            if not isinstance(node, exp.Query):
+                return None
+            read = self.query(node, scope, inside=True)
+            if read.of_people:
+                raise UnsupportedQuery(
+                    "A subquery over people's rows stands in a query over results: it would tell of single people.",
+                    hint="aggregate in it: SELECT COUNT(*) …; or put the condition into the query over people's rows",
+                )
+            return exp.Subquery(this=read.tree) if isinstance(node, exp.Subquery) else read.tree
+
+        return put
+
+    def _over_people(self, tree: exp.Select, scope: _Scope, *, inside: bool) -> _Read:
+        """Read a SELECT over people's rows: rows of people again, or a measured part."""
+        items = [(e.alias or None, e.unalias()) for e in tree.expressions]
+        aggregates = any(map(_aggregates, [e for _, e in items] + _clauses(tree)))
+        distinct = tree.args.get("distinct") is not None and not aggregates and not tree.args.get("group")
+        if not (aggregates or distinct or tree.args.get("group")) or any(e.is_star for _, e in items if not _counts(e)):
+            return _Read(tree, of_people=True)
+        names = self._names(tree, scope)
+        group = [e for _, e in items] if distinct else group_of(tree)
+        keys = group_nodes(items, group)
+        if any(is_nested(k) for k in keys):
+            return _Read(tree, of_people=True)
+        bound = {bind_row(k, names): k for k in keys if not has_aggregate(k)}
+        if any(names.unit_key(b) is not None for b in bound):
+            return _Read(tree, of_people=True)
+        return _Part(self, tree, scope, items, names, bound).read(inside=inside)
+
+    def _names(self, tree: exp.Select, scope: _Scope) -> Names | TableScope:
+        """Return the names of the columns of FROM."""
+        source = tree.args["from_"].this
+        if not tree.args.get("joins") and isinstance(source, exp.Table):
+            table = next((t for t in self.tables if t.name.lower() == source.name.lower()), None)
+            if table is not None and table.unit.is_row and not any(w.named.name == source.name for w in scope):
+                return TableScope(table, source.alias_or_name)
+        where = [c for c in conjuncts(_condition(tree, "where")) if not is_nested(c)]
+        c, named = self.context, tuple(w.named for w in scope)
+        context = Context(c.tables, c.unit, c.query, named, c.numbers, [])
+        return context.names(read_from(tree, where, context)[0])
+
+    def table_of(self, part: str) -> str:
+        """Return the name of a part's noisy table; the same part is measured once."""
+        if part not in self.parts and len(self.parts) == MOST_PARTS:
+            raise UnsupportedQuery(f"The query has more than {MOST_PARTS} measured parts.", hint="ask several queries")
+        return self.parts.setdefault(part, f"{self.fresh('part')}{len(self.parts) + 1}")
+
+    def fresh(self, word: str) -> str:
+        """Return the beginning of names that the text has not."""
+        while f"{word}_" in self.text:
+            word += "_"
+        return f"{word}_"
+
+
+@dataclass(slots=True)
+class _Part:
+    """A measured part, and what its SELECT makes of it."""
+
+    splitter: _Splitter
+    tree: exp.Select
+    scope: _Scope
+    items: Sequence[tuple[str | None, exp.Expr]]
+    names: Names | TableScope
+    keys: dict[Expr, exp.Expr]
+    columns: dict[exp.Expr, str] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+    shown: dict[exp.Expr, str] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+
+    def read(self, *, inside: bool) -> _Read:
+        """Return the SELECT over the part's noisy table, which is noted."""
+        tree, put = self.tree, self._put
+        _check_clauses(tree)
+        conditions = conjuncts(_condition(tree, "where"))
+        around = [c for c in conditions if inside and not is_nested(c) and not all(map(self._knows, _columns(c)))]
+        pairs = [self._equation(c) for c in around]
+        if pairs and (self.keys or tree.args.get("group")):
+            _refuse_correlated()
+        for inner, _ in pairs:
+            self.keys[bind_row(inner, self.names)] = inner
+        names = {key: self._column(key) for key in self.keys.values()}
+        args = _moved_args(
+            tree, put, ("expressions", "from_", "joins", "laterals", "where", "group", "having", "with_")
+        )
+        args["expressions"] = [_aliased(_moved(e, put), n or default_name(e, i)) for i, (n, e) in enumerate(self.items)]
+        kept = [exp.EQ(this=_named(names[inner]), expression=outer.copy()) for inner, outer in pairs]
+        having = _condition(tree, "having")
+        if pairs:  # without a group the subquery has a row still: 0 of a count, NULL of other aggregates
+            args = {n: _moved(part, self._of_one_group) for n, part in args.items()}
+            if having is not None:
+                _refuse_correlated()
+        elif having is not None:
+            kept.append(_moved(having, put))
+        made = exp.Select(**args)
+        for c in kept:
+            made = made.where(c, copy=False)
+        part = self._measured([c for c in conditions if c not in around])
+        table = self.splitter.table_of(part)
+        made.set("from_", exp.From(this=exp.to_table(table)))
+        return _Read(made, is_result=True, is_part=not inside)
+
+    def _measured(self, conditions: Sequence[exp.Expr]) -> str:
+        """Return the text of what is measured: keys and aggregates, and nothing that is made of them."""
+        tree = self.tree
+        made = exp.Select(**{n: _copied(tree.args.get(n)) for n in ("from_", "joins", "laterals")})
+        made.set("expressions", [_aliased(e.copy(), name) for e, name in self.columns.items()])
+        if conditions:
+            made.set("where", exp.Where(this=exp.and_(*(c.copy() for c in conditions))))
+        sets = sets_of(tree)
+        if sets is not None:
+            resolved = [exp.Tuple(expressions=[k.copy() for k in group_nodes(self.items, s)]) for s in sets]
+            made.set("group", exp.Group(expressions=[exp.GroupingSets(expressions=resolved)]))
+        elif self.keys:
+            made.set("group", exp.Group(expressions=[k.copy() for k in self.keys.values()]))
+        used = {t.name.lower() for t in made.find_all(exp.Table)}
+        kept: list[exp.Expr] = []
+        for w in reversed(self.scope):
+            if w.named.name.lower() in used and all(w.named.name.lower() != k.alias.lower() for k in kept):
+                used |= {t.name.lower() for t in w.cte.find_all(exp.Table)}
+                kept.insert(0, w.cte.copy())
+        if kept:
+            made.set("with_", exp.With(expressions=kept))
+        return _text(made)
+
+    def _column(self, node: exp.Expr) -> str:
+        if node not in self.columns:
+            self.columns[node] = self._name(node)
+        return self.columns[node]
+
+    def _name(self, node: exp.Expr) -> str:
+        """Return what a measured column is called: as the output that it is, or of which it is a part."""
+        if not self.shown:
+            self.shown |= {e: n or default_name(e, i) for i, (n, e) in reversed(list(enumerate(self.items)))}
+        found = self.shown.get(node, default_name(node, len(self.columns)))
+        if found.lower() in self.taken or any(n.lower() == found.lower() and e != node for e, n in self.shown.items()):
+            found = f"{self.splitter.fresh('col')}{len(self.columns) + 1}"
+        self.taken.add(found.lower())
+        return found
+
+    def _put(self, node: exp.Expr) -> exp.Expr | None:
+        """Return the noisy column, key or query over results that stands in a node's place."""
+        if isinstance(node, exp.Query):
+            return self.splitter.subqueries(self.scope)(node)
+        if isinstance(node, exp.Window):
+            return _window(node, self._put)
+        if is_aggregate(node) or isinstance(node, exp.Grouping | exp.GroupingId):
+            return _named(self._column(node))
+        if isinstance(node, exp.Ordered) and self._named(node.this) is not None:
+            return node.copy()
+        if has_aggregate(node) or is_nested(node) or node.find(exp.Window) or not _columns(node):
+            return None
+        try:
+            bound = bind_row(node, self.names)
+        except (UnknownColumn, UnsupportedQuery):
+            bound = None
+        if bound in self.keys:
+            return _named(self._column(self.keys[bound]))
+        if not isinstance(node, exp.Column):
+            return None
+        named = self._named(node)
+        if named is not None and node.name.lower() not in self.open:
+            self.open.append(node.name.lower())
+            found = exp.Paren(this=_moved(named, self._put))
+            self.open.pop()
+            return found
+        if bound is None:
+            return None
+        raise UnsupportedQuery(
+            f"The column {node.name!r} must be in GROUP BY or inside an aggregate.",
+            hint="single rows are never released",
+        )
+
+    def _named(self, node: exp.Expr) -> exp.Expr | None:
+        """Return the output column that a name without a table stands for."""
+        if not isinstance(node, exp.Column) or node.table:
+            return None
+        return next((e for n, e in self.items if n and n.lower() == node.name.lower()), None)
+
+    def _knows(self, node: exp.Column) -> bool:
+        if isinstance(self.names, Names):
+            return self.names.knows(node)
+        return not node.table and node.name.lower() in [c.lower() for c in self.names.table.columns]
+
+    def _equation(self, condition: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+        """Return the two sides of an equation between rows of the part and the row around it."""
+        if isinstance(condition, exp.EQ):
+            for one, other in ((condition.this, condition.expression), (condition.expression, condition.this)):
+                if (
+                    _columns(one)
+                    and all(map(self._knows, _columns(one)))
+                    and not any(map(self._knows, _columns(other)))
+                ):
+                    return one, other
+        _refuse_correlated()
+
+    def _of_one_group(self, node: exp.Expr) -> exp.Expr | None:
+        """Return the value of a noisy column in the one group that meets the equations, or as of no rows."""
+        if not isinstance(node, exp.Column):
+            return None
+        aggregate = next((e for e, name in self.columns.items() if name == node.name and not node.table), None)
+        if aggregate is None:
+            return None
+        value = exp.Max(this=node.copy())
+        counts = isinstance(aggregate, exp.Count | exp.CountIf)
+        return exp.Coalesce(this=value, expressions=[exp.Literal.number(0)]) if counts else value
+
+
+def _moved(part: Any, put: _Put) -> Any:
+    """Return a copy of syntax in which what `put` knows is replaced."""
+    if isinstance(part, list):
+        return [_moved(p, put) for p in part]
+    if not isinstance(part, exp.Expr):
+        return part
+    found = put(part)
+    return type(part)(**{n: _moved(p, put) for n, p in part.args.items()}) if found is None else found
+
+
+def _moved_args(node: exp.Expr, put: _Put, but: Sequence[str]) -> dict[str, Any]:
+    return {name: _moved(part, put) for name, part in node.args.items() if name not in but}
+
+
+def _window(node: exp.Window, put: _Put) -> exp.Expr:
+    """Return a window function over noisy columns: its own function is not measured, what it is of is."""
+
+    def function(inner: exp.Expr) -> exp.Expr:
+        around = isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup)
+        args = {n: function(p) if around and n == "this" else _moved(p, put) for n, p in inner.args.items()}
+        return type(inner)(**args)
+
+    return exp.Window(this=function(node.this), **_moved_args(node, put, ("this",)))
+
+
+def _aggregates(node: exp.Expr) -> bool:
+    """Whether an expression has an aggregate of its own rows, that is no window function and in no subquery."""
+    if isinstance(node, exp.Query):
+        return False
+    if isinstance(node, exp.Window):
+        inner = node.this
+        while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
+            inner = inner.this
+        rest = [*inner.iter_expressions(), *(p for p in node.iter_expressions() if p is not node.this)]
+        return any(map(_aggregates, rest))
+    return is_aggregate(node) or any(map(_aggregates, node.iter_expressions()))
+
+
+def _check_clauses(tree: exp.Select) -> None:
+    for name, part in tree.args.items():
+        if part and name not in KNOWN_INSIDE and name not in ("order", "limit", "offset", "windows"):
+            refuse_part(name)
+
+
+def _counts(e: exp.Expr) -> bool:
+    return not isinstance(e, exp.Star) and not (isinstance(e, exp.Column) and isinstance(e.this, exp.Star))
+
+
+def _clauses(tree: exp.Select) -> list[exp.Expr]:
+    order = tree.args.get("order")
+    found = [c for c in (_condition(tree, "having"), _condition(tree, "qualify")) if c is not None]
+    return [*found, *(order.expressions if order is not None else [])]
+
+
+def _aliased(node: exp.Expr, name: str) -> exp.Expr:
+    return exp.Alias(this=node, alias=exp.to_identifier(name, quoted=True))
+
+
+def _named(column: str) -> exp.Column:
+    return exp.column(exp.to_identifier(column, quoted=True))
+
+
+def _condition(tree: exp.Expr, clause: str) -> exp.Expr | None:
+    found = tree.args.get(clause)
+    return None if found is None else found.this
+
+
+def _columns(node: exp.Expr) -> list[exp.Column]:
+    return list(node.find_all(exp.Column))
+
+
+def _copied(part: Any) -> Any:
+    return _moved(part, lambda _: None)
+
+
+def _bracketed(tree: exp.Expr, alias: exp.Expr | None) -> exp.Expr:
+    return exp.Subquery(this=tree, alias=None if alias is None else alias.copy())
+
+
+def _has_brackets(tree: exp.Expr) -> bool:
+    return any(tree.args.get(part) for part in ("order", "limit", "offset", "with_"))
+
+
+def _cte(w: _With) -> exp.Expr:
+    return exp.CTE(this=w.read.tree, alias=w.cte.args["alias"].copy())
+
+
+def _without_unused(tree: exp.Expr) -> exp.Expr:
+    """Return an outer query without the subqueries of WITH that only parts read."""
+    while True:
+        named = [t.name.lower() for t in tree.find_all(exp.Table)]
+        unused = [cte for cte in tree.find_all(exp.CTE) if cte.alias.lower() not in named]
+        if not unused:
+            return tree
+        for cte in unused:
+            clause = cte.parent
+            kept = [c for c in clause.expressions if c is not cte] if isinstance(clause, exp.With) else []
+            if isinstance(clause, exp.With) and not kept and clause.parent is not None:
+                clause.parent.set("with_", None)
+            elif isinstance(clause, exp.With):
+                clause.set("expressions", kept)
+
+
+def _text(tree: exp.Expr) -> str:
+    """Return the text of syntax, which reads as this very syntax again."""
+    text = written(tree)
+    if text is None:
+        raise UnsupportedQuery(
+            "A part of the query over results cannot be written out without a doubt.", hint="write it in another way"
+        )
+    return text
+
+
+def _refuse_beside() -> Never:
+    raise UnsupportedQuery(
+        "A result stands beside people's rows here: noisy numbers cannot choose among rows in the same query.",
+        hint="ask for the result first, and write its value into the query over people's rows",
+    )
+
+
+def _refuse_correlated() -> Never:
+    raise UnsupportedQuery(
+        "A subquery that aggregates over people depends on the row around it in a way that is no GROUP BY.",
+        hint="GROUP BY the column in a subquery of FROM, and join it",
+    )

@@ -1,0 +1,194 @@
+"""SQL over results: what is measured of a query, and the rows of the outer query, against plain DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import discreet as dp
+from discreet.backends.connection import open_database
+from discreet.engine.session import Session
+from discreet.errors import BackendFailed, MissingBounds, UnknownColumn, UnsupportedQuery
+from discreet.verify.certificate.checker import check
+
+VISITS = pd.DataFrame(
+    {
+        "person": [1, 1, 2, 3, 3, 4, 5, 5, 6, 7],
+        "ward": ["a", "b", "a", "a", "c", "b", "a", "c", "b", "a"],
+        "cost": [10, 20, 30, 40, 50, 60, 70, 80, 90, 95],
+    }
+)
+WARDS = pd.DataFrame({"code": ["a", "b", "c", "d"], "name": ["Ann", "Bob", "Cid", "Dot"], "beds": [4, 2, 1, 9]})
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with connected() as found:
+        yield found
+
+
+def connected(budget: dp.Budget | None = None) -> Session:
+    return dp.connect(
+        {"visits": VISITS, "wards": WARDS},
+        unit=dp.PrivacyUnit("person", max_groups=3, max_rows=5),
+        public=["wards"],
+        columns={"ward": dp.Values("a", "b", "c"), "cost": dp.Range(0, 100, integer=True)},
+        population="p",
+        ledger=":memory:",
+        budget=budget or dp.Budget(epsilon=10**22, delta="0.5", per_query=10**21),
+    )
+
+
+def exact(sql: str) -> list[tuple[Any, ...]]:
+    database = open_database()
+    database.register("visits", VISITS)
+    database.register("wards", WARDS)
+    return [tuple(row) for row in database.execute(sql).fetchall()]
+
+
+ANSWERED = [
+    (
+        "WITH r AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT ward, n, n / SUM(n) OVER () FROM r "
+        "ORDER BY n"
+    ),
+    "SELECT ward, COUNT(*) / (SELECT COUNT(DISTINCT person) FROM visits) AS x FROM visits GROUP BY ward ORDER BY ward",
+    (
+        "SELECT ward, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM visits GROUP BY 1 QUALIFY r <= 2 "
+        "ORDER BY r"
+    ),
+    (
+        "SELECT 'all' AS what, COUNT(*) AS n FROM visits UNION ALL SELECT ward, SUM(cost) FROM visits GROUP BY ward "
+        "ORDER BY n"
+    ),
+    "SELECT MAX(n) - MIN(n) AS d FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 2)",
+    (
+        "SELECT name, n, n / beds AS x FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) r JOIN wards "
+        "ON code = ward ORDER BY name"
+    ),
+    "SELECT name, (SELECT COUNT(*) FROM visits v WHERE v.ward = w.code) AS n FROM wards w ORDER BY name",
+    "SELECT name, (SELECT SUM(cost) + 1 FROM visits WHERE ward = code) AS n FROM wards ORDER BY name",
+    (
+        "SELECT a.ward, a.n - b.n AS d FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) a JOIN "
+        "(SELECT ward, COUNT(*) AS n FROM visits WHERE cost > 35 GROUP BY ward) b USING (ward) ORDER BY 1"
+    ),
+    (
+        "WITH v AS (SELECT person, COUNT(*) AS n FROM visits GROUP BY person), r AS (SELECT n, COUNT(*) AS people "
+        "FROM v WHERE n <= 2 GROUP BY n) SELECT SUM(people) AS people FROM r"
+    ),
+    (
+        "SELECT upper(ward) AS w, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > "
+        "(SELECT MIN(n) FROM (SELECT COUNT(*) AS n FROM visits GROUP BY ward)) ORDER BY w"
+    ),
+    "SELECT DISTINCT COUNT(*) > 2 AS many FROM visits GROUP BY ward ORDER BY 1",
+    (
+        "SELECT string_agg(ward, '+' ORDER BY n DESC, ward) AS s FROM (SELECT ward, COUNT(*) AS n FROM visits "
+        "GROUP BY ward)"
+    ),
+    "SELECT EXISTS (SELECT 1 FROM (SELECT COUNT(*) AS n FROM visits) WHERE n > 5) AS many",
+    (
+        "(SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC, ward LIMIT 1) UNION ALL "
+        "SELECT 'b', COUNT(*) FROM visits WHERE ward = 'b'"
+    ),
+]
+
+
+@pytest.mark.parametrize("sql", ANSWERED)
+def test_without_noise_the_cells_are_those_of_plain_duckdb(session: Session, sql: str) -> None:
+    release = session.sql(sql, epsilon=10**18, delta="1e-9")
+    found = [tuple(row) for row in release.rows]
+    assert found == [pytest.approx(row) for row in exact(sql)]
+    assert release.plan.outer is not None
+
+
+REFUSED = [
+    ("SELECT v.cost FROM visits v JOIN (SELECT AVG(cost) AS m FROM visits) a ON v.cost > a.m", "beside people's rows"),
+    (
+        "SELECT n, (SELECT MAX(cost) FROM visits WHERE cost < n) AS m FROM (SELECT COUNT(*) AS n FROM visits)",
+        "no GROUP BY",
+    ),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM visits) WHERE n IN (SELECT cost FROM visits)", "single people"),
+    ("SELECT n + random() FROM (SELECT COUNT(*) AS n FROM visits)", "random"),
+    ("SELECT n, today() FROM (SELECT COUNT(*) AS n FROM visits)", "CURRENT_DATE"),
+    ("SELECT m FROM (SELECT COUNT(*) AS n FROM visits)", '"m"'),
+    ("SELECT n FROM (SELECT COUNT(*) AS n FROM visits), read_csv('x.csv')", "no files"),
+    ("SELECT n, n FROM (SELECT COUNT(*) AS n FROM visits)", "'n'"),
+    ("WITH RECURSIVE r AS (SELECT COUNT(*) AS n FROM visits) SELECT n FROM r", "RECURSIVE"),
+    ("SELECT person, n FROM (SELECT person, COUNT(*) AS n FROM visits GROUP BY person)", "must be in GROUP BY"),
+]
+
+
+@pytest.mark.parametrize(("sql", "why"), REFUSED)
+def test_what_is_refused_names_why_and_costs_nothing(session: Session, sql: str, why: str) -> None:
+    before = session.remaining
+    with pytest.raises((UnsupportedQuery, UnknownColumn), match=why):
+        session.sql(sql, epsilon=1, delta="1e-9")
+    assert session.remaining == before
+
+
+def test_a_part_that_lacks_bounds_says_so() -> None:
+    with connected() as session, pytest.raises(MissingBounds, match="person"):
+        session.plan(
+            "WITH r AS (SELECT ward, SUM(person) AS s FROM visits GROUP BY ward) SELECT MAX(s) FROM r", epsilon=1
+        )
+
+
+SHARE = "WITH r AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT {} FROM r ORDER BY 1"
+
+
+def test_a_replay_and_a_corrected_text_over_the_same_parts_are_free() -> None:
+    with connected(dp.Budget(epsilon=3)) as session:
+        first = session.sql(SHARE.format("ward, n"), epsilon=1)
+        assert not first.stored
+        again = session.sql(SHARE.format("ward, n"), epsilon=1)
+        other = session.sql(SHARE.format("ward, n * 2 AS m"), epsilon=1)
+        part = session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1)
+        assert again.stored
+        assert again.rows == first.rows == part.rows
+        assert [(w, 2 * n) for w, n in first.rows] == other.rows
+        assert session.remaining == dp.Budget(epsilon=2)
+
+
+def test_a_failure_of_the_outer_query_is_named_and_the_charge_stands() -> None:
+    with connected(dp.Budget(epsilon=3)) as session:
+        with pytest.raises(BackendFailed, match="Conversion"):
+            session.sql(SHARE.format("CAST(ward AS INTEGER) AS x"), epsilon=1)
+        assert session.remaining == dp.Budget(epsilon=2)
+        assert session.sql(SHARE.format("ward, n"), epsilon=1).stored
+
+
+def test_parts_are_one_batch_and_the_same_measurement_is_made_once() -> None:
+    with connected(dp.Budget(epsilon=3)) as session:
+        sql = (
+            "SELECT COUNT(*) / (SELECT COUNT(*) FROM visits) AS one, (SELECT AVG(cost) FROM visits) AS mean FROM visits"
+        )
+        plan = session.plan(sql, epsilon=1)
+        assert len(plan.outputs) == 2
+        assert len(plan.measurements) == 1
+        release = session.sql(sql, epsilon=1)
+        assert release["one"] == [1.0]
+        assert session.remaining == dp.Budget(epsilon=2)
+        assert "2 measured parts" in str(plan)
+        assert plan.columns == release.columns == ["one", "mean"]
+
+
+def test_the_certificate_of_a_part_has_the_outer_query_beside_it_and_verifies() -> None:
+    with connected(dp.Budget(epsilon=3)) as session:
+        release = session.sql(SHARE.format("ward, n"), epsilon=1)
+        certificate = release.certificate()
+        assert certificate["question"]["sql"] == 'SELECT ward AS "ward", COUNT(*) AS "n" FROM visits GROUP BY ward'
+        assert certificate["question"]["outer"] == SHARE.format("ward, n")
+        assert check(certificate).ok
+        certificate["question"]["outer"] = SHARE.format("n")
+        assert check(certificate).broken
+
+
+def test_a_release_of_results_is_shown_and_handed_on_like_others(session: Session) -> None:
+    release = session.sql(ANSWERED[0], epsilon=10**18)
+    assert "measured part" in str(release)
+    assert release.to_dict(intervals=True)["ward"] == ["c", "b", "a"]
+    assert "<table" in release._repr_html_()
+    with pytest.raises(UnknownColumn, match="'x'"):
+        release["x"]
