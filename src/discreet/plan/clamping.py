@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,9 @@ from discreet.catalog.types import Type
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.query.expr import Call, Expr, Literal, columns_of
 from discreet.query.functions.calendar import EPOCH
-from discreet.query.keys import known_values
+from discreet.query.functions.function import EVERYTHING
+from discreet.query.keys import MOST_KNOWN, known_values
+from discreet.query.narrowing import narrowed, passing
 from discreet.query.ranges import range_of
 
 if TYPE_CHECKING:
@@ -18,9 +21,9 @@ if TYPE_CHECKING:
     from discreet.plan.question import Question
 
 
-def may_clamp(value: LatticeValue) -> bool:
-    """Return whether a value may lie outside its bounds: whether they do not follow from the expression alone."""
-    low, high = range_of(value.expr, {})
+def may_clamp(value: LatticeValue, where: Expr | None) -> bool:
+    """Return whether a value may lie outside its bounds: whether these do not follow from the query alone."""
+    low, high = narrowed(value.expr, range_of(value.expr, {}), where)
     if len({*value.expr.args_of("*")}) == 1:
         low = max(low, 0)  # a square
     # a bound between two grid points is rounded inward, by less than a step
@@ -69,7 +72,12 @@ def _since_epoch(between: Sequence[Expr]) -> bool:
     return bool(between) and between[0] == Literal(EPOCH, Type.TIMESTAMP)
 
 
-def possible_values(expr: Expr) -> set[Scalar] | None:
-    """Return all values that an expression can have whatever the row holds; None where they do not follow from it."""
-    known = known_values(expr, {})
+def possible_values(expr: Expr, where: Expr | None = None) -> set[Scalar] | None:
+    """Return all values that an expression can have in a row that passes a filter, whatever the row holds; None where
+    they do not follow from the query.
+    """
+    known = passing(expr, known_values(expr, {}), where)
+    if known is None and expr.type is Type.INT:
+        low, high = narrowed(expr, EVERYTHING, where)
+        known = tuple(range(math.ceil(low), math.floor(high) + 1)) if high - low < MOST_KNOWN else None
     return None if known is None else set(known)

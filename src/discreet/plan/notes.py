@@ -17,6 +17,7 @@ from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.question import Question, shows_present
 from discreet.privacy.guarantee import decimal
 from discreet.query.expr import Expr, Literal
+from discreet.query.narrowing import terms_of
 from discreet.query.ranges import range_of
 from discreet.query.relation.node import is_once
 
@@ -77,7 +78,7 @@ def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
     others: dict[str, None] = {}
     for m in question.measures:
         for value in m.clamped:
-            if value.expr not in apart and may_clamp(value):
+            if value.expr not in apart and may_clamp(value, question.where):
                 ranges[_moved(value, question)] = None
         if m.has_bounds:
             low, high = (decimal(k * m.step) for k in m.span((question.table.unit.caps or (1, 1))[1]))
@@ -88,7 +89,7 @@ def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
             others[f"what one {_whose(question)} adds to {to} is clamped to [{low}, {high}]"] = None
     for tree_read in question.trees:
         shape = tree_read.shape
-        if shape.listed is None and shape.value.expr not in apart and may_clamp(shape.value):
+        if shape.listed is None and shape.value.expr not in apart and may_clamp(shape.value, question.where):
             ranges[_moved(shape.value, question)] = None
         elif shape.listed is not None and shape.layers is None and (said := _listed(shape, question)):
             others[said] = None
@@ -121,8 +122,9 @@ def undeclared(question: Question) -> str:
     named = {e.key: repr(n) for n, e in reversed(question.outer.columns)}
     found = []
     for i, (expr, values) in enumerate(zip(question.keys.exprs, question.keys.lists or (), strict=False)):
-        possible = possible_values(expr)
-        null = None not in values and (possible is None or None in possible)
+        possible = possible_values(expr, question.where)
+        can_be_null = None in possible if possible is not None else not terms_of(expr, question.where)
+        null = None not in values and can_be_null
         other = possible is None or bool(possible - {None, *values})
         ways = [way for way, is_so in (("NULL", null), ("undeclared", other)) if is_so]
         if ways:

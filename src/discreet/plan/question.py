@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from discreet.catalog.schema import TableSchema, Values, find_table, outputs_of
 from discreet.catalog.types import Type
-from discreet.errors import MissingBounds, UnknownColumn, UnsupportedQuery
+from discreet.errors import DiscreetError, MissingBounds, UnknownColumn, UnsupportedQuery
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.aggregates import AGGREGATES
 from discreet.plan.aggregates.aggregate import Needs
@@ -55,6 +55,8 @@ class Measures:
     found: list[Measure] = field(default_factory=list)
     ranges: Ranges | None = None
     """Of expressions without bounds, where those were chosen."""
+    where: Expr | None = None
+    """The filter, which narrows bounds."""
 
     def column(self, measure: Measure, kind: Type) -> Measured:
         """Return the noisy column of a measure; the same measure is measured once."""
@@ -87,7 +89,7 @@ def bind_answer(
     ranges = measures.ranges
     if ranges is None and scope.capped:
         ranges = CappedRanges({**scope.capped, **scope.facts})
-    facts = scope.facts if ranges is None else Facts(scope.facts, ranges)
+    facts = Facts(scope.facts, ranges, measures.where)
     needs = Needs(facts, measures.column)
 
     def leaf(e: exp.Expr, depth: int) -> Expr | None:
@@ -326,11 +328,12 @@ def _bound(
     outputs: Mapping[str, Values],
 ) -> Question:
     items = select.items
+    asked = _filter(select, scope)
     exprs = group_nodes(items, select.group, scope.knows)
     grouped = tuple(dict.fromkeys(_key(e, scope) for e in exprs))
-    keys = find_keys(grouped, table.facts, _named(items, scope, grouped, outputs) if outputs else {})
+    keys = find_keys(grouped, table.facts, _named(items, scope, grouped, outputs) if outputs else {}, asked)
     _refuse_units_as_groups(keys, scope)
-    measures = Measures(ranges=ranges)
+    measures = Measures(ranges=ranges, where=asked)
 
     def answer(node: exp.Expr, names: Mapping[str, Expr | None], *, keys_first: bool = False) -> Expr:
         totals = select.sets is not None
@@ -350,7 +353,7 @@ def _bound(
     having = None if select.having is None else as_condition(answer(select.having, names, keys_first=True), "HAVING")
     _check_ends(ends, columns, select.order)
     order = tuple(_order(o, columns, answer, names) for o in select.order)
-    where = None if select.where is None else as_condition(bind_row(select.where, scope), "WHERE")
+    where = asked if asked is not None or select.where is None else _condition(select.where, scope)
     sets = _sets(select, scope, keys, measures)
     shown, kept = (tuple((n, answer_node(e)) for n, e in columns), None if having is None else answer_node(having))
     _refuse_names_of_ends(shown, dict(ends))
@@ -398,6 +401,18 @@ def _one_named(name: str, names: Mapping[str, Expr | None]) -> Expr:
             hint="name them apart with AS, or give the place: ORDER BY 2",
         )
     return found
+
+
+def _condition(where: exp.Expr, scope: Scope) -> Expr:
+    return as_condition(bind_row(where, scope), "WHERE")
+
+
+def _filter(select: Select, scope: Scope) -> Expr | None:
+    """Return WHERE, which narrows what is read first; None where it cannot be read, which is refused in its turn."""
+    try:
+        return None if select.where is None else _condition(select.where, scope)
+    except DiscreetError:
+        return None
 
 
 def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets | None:

@@ -25,6 +25,7 @@ from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.query.bind import call
 from discreet.query.expr import Call, Expr, Literal, finite
+from discreet.query.narrowing import terms_of
 
 if TYPE_CHECKING:
     from discreet.plan.quantile_tree.shape import TreeShape
@@ -147,11 +148,15 @@ def _of_keys(question: Question) -> Iterator[Report]:
     """For each key with a list of values: which rows have another one, and are in no group."""
     lists = question.keys.lists or ()
     for i, (expr, values) in enumerate(zip(question.keys.exprs, lists, strict=False)):
-        can_be, unknown, listed = (possible_values(expr), f"({finite(call('is null', [expr]))})", f"k{i}.g IS NULL")
+        can_be, unknown, listed = (
+            possible_values(expr, question.where),
+            f"({finite(call('is null', [expr]))})",
+            f"k{i}.g IS NULL",
+        )
         tests = {}
         if can_be is None or can_be - {None, *values}:
             tests[Part.UNDECLARED] = f"{listed} AND NOT {unknown}"
-        if None not in values and (can_be is None or None in can_be):
+        if None not in values and (None in can_be if can_be is not None else not terms_of(expr, question.where)):
             tests[Part.NULL] = f"{listed} AND {unknown}"
         if tests:
             name = f"the key {name_of(expr, question)}"
@@ -163,7 +168,7 @@ def _of_values(question: Question) -> Iterator[Report]:
     sums = [v for m in question.measures for v in m.clamped]
     trees = [tree_read.shape for tree_read in question.trees if tree_read.shape.layers is None]
     for value in (*sums, *(s.value for s in trees if s.listed is None)):
-        if may_clamp(value):
+        if may_clamp(value, question.where):
             yield _report(value.expr, value, _beyond(value), question)
     for shape in trees:
         listed = _listed(shape)

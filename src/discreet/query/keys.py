@@ -15,6 +15,7 @@ from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.query.expr import Call, Column, Expr, Literal, applied, columns_of, walk
 from discreet.query.functions import FUNCTIONS
 from discreet.query.functions.calendar import moment_at
+from discreet.query.narrowing import narrowed, passing
 from discreet.query.ranges import range_of
 
 
@@ -44,15 +45,21 @@ class Keys:
         return list(itertools.product(*self.lists))
 
 
-def find_keys(exprs: Sequence[Expr], facts: Mapping[str, Fact], named: Mapping[Expr, Values] | None = None) -> Keys:
+def find_keys(
+    exprs: Sequence[Expr],
+    facts: Mapping[str, Fact],
+    named: Mapping[Expr, Values] | None = None,
+    where: Expr | None = None,
+) -> Keys:
     """Return the keys of a GROUP BY; public when each has values that are declared or follow from its expression.
 
     An expression over declared columns has as keys its values over all combinations of theirs, computed
     here without data. Of others the values may follow all the same (`known_values`), or are declared for the name that
-    it has in the result: `named`.
+    it has in the result: `named`. Those that cannot pass the filter `where` are left out, and a filter may list the
+    values itself (`narrowing`).
     """
     named = named or {}
-    lists = [_listed(e, facts, named[e]) if e in named else _values(e, facts) for e in exprs]
+    lists = [passing(e, _listed(e, facts, named[e]), where) if e in named else _passing(e, facts, where) for e in exprs]
     if any(v is None for v in lists):
         return Keys(tuple(exprs), None, named)
     keys = Keys(tuple(exprs), tuple(v for v in lists if v is not None), named)
@@ -87,6 +94,16 @@ def domain(expr: Expr, facts: Mapping[str, Fact], most: int) -> tuple[Scalar, ..
     if inexact_in(expr) is not None:
         return None
     return None if lists is None or math.prod(map(len, lists)) > most else _image(expr, lists)
+
+
+def _passing(expr: Expr, facts: Mapping[str, Fact], where: Expr | None) -> tuple[Scalar, ...] | None:
+    """Return the values of a key that pass the filter."""
+    if isinstance(expr, Column) and expr.type is Type.INT and not isinstance(facts.get(expr.name), Values):
+        declared = range_of(expr, facts)
+        low, high = narrowed(expr, declared, where)
+        if (low, high) != declared and high - low < MOST_KNOWN:
+            return passing(expr, tuple(range(math.ceil(low), math.floor(high) + 1)), where)
+    return passing(expr, _values(expr, facts), where)
 
 
 def _values(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:

@@ -18,7 +18,7 @@ from discreet.query.expr import Expr, Literal
 
 def sum_within(arguments: tuple[Expr, ...], needs: Needs, *, is_row: bool = False) -> Expr:
     """Return the noisy sum of what each unit has in a group, clamped to [low, high]."""
-    value, bounds = lattice_value(arguments[0], needs.facts), _bounds(arguments[1:])
+    value, bounds = lattice_value(arguments[0], needs.facts, narrows=False), _bounds(arguments[1:])
     low, high = math.ceil(bounds[0] / value.step), math.floor(bounds[1] / value.step)
     kind = Type.INT if value.is_whole else Type.REAL
     if not is_row:

@@ -11,10 +11,11 @@ from typing import Any, Never
 from discreet.catalog.schema import Fact, Range
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingBounds, MissingFact
-from discreet.plan.measures.ranges import chosen_range
+from discreet.plan.measures.ranges import Facts, chosen_range
 from discreet.query.expr import Expr, cells_of, columns_of
-from discreet.query.functions.function import EVERYTHING
+from discreet.query.functions.function import EVERYTHING, Interval
 from discreet.query.keys import domain
+from discreet.query.narrowing import narrowed
 from discreet.query.ranges import range_of, range_of_fact
 
 WIDEST = 1 << 62
@@ -55,14 +56,17 @@ class LatticeValue:
         return self.expr.type is Type.INT
 
 
-def lattice_value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
-    """Return the lattice form of a numeric expression whose bounds follow from the declared ones.
+def lattice_value(expr: Expr, facts: Mapping[str, Fact], *, narrows: bool = True) -> LatticeValue:
+    """Return the lattice form of a numeric expression whose bounds follow from the declared ones; where `narrows`, cut
+    to what the query's filter lets pass.
 
     Raises:
         MissingBounds: a column without declared bounds leaves the expression unbounded; the message names it.
     """
     moment = expr.type in (Type.DATE, Type.TIMESTAMP)  # bounded in microseconds, and never a number
     low, high = EVERYTHING if moment else range_of(expr, facts)
+    if narrows and not moment:
+        low, high = _passing(expr, (low, high), facts)
     if low == -math.inf or high == math.inf:
         chosen = chosen_range(expr, facts) or _listed_range(expr, facts)
         if chosen is None:
@@ -72,6 +76,13 @@ def lattice_value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
     if expr.type is Type.INT:
         return _whole(expr, math.ceil(a), math.floor(b))
     return lattice_within(expr, a, b)
+
+
+def _passing(expr: Expr, given: Interval, facts: Mapping[str, Fact]) -> Interval:
+    """Return bounds cut to what passes the filter; as they were where no grid fits what is left."""
+    found = narrowed(expr, given, facts.where if isinstance(facts, Facts) else None)
+    most = max(map(abs, found))
+    return found if most == 0 or SMALLEST <= most < math.inf else given
 
 
 def lattice_within(expr: Expr, low: Fraction, high: Fraction) -> LatticeValue:

@@ -68,13 +68,14 @@ class CappedRanges(Ranges):
 
 
 class Facts(dict[str, Fact]):
-    """What is declared of columns, and beside it the ranges of expressions."""
+    """What is declared of columns, and beside it the ranges of expressions, and the filter that narrows them."""
 
-    __slots__ = ("ranges",)
+    __slots__ = ("ranges", "where")
 
-    def __init__(self, declared: Mapping[str, Fact], ranges: Ranges | None) -> None:
+    def __init__(self, declared: Mapping[str, Fact], ranges: Ranges | None, where: Expr | None = None) -> None:
         super().__init__(declared)
         self.ranges = ranges
+        self.where = where
 
 
 def chosen_range(expr: Expr, facts: Mapping[str, Fact]) -> Range | None:
