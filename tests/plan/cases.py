@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,7 +18,7 @@ from discreet.engine.cells import exact_cells
 from discreet.plan.planner import make_query
 from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
-from tests.reference.expression import Row
+from tests.reference.expression import And, Between, Compare, Expression, In, Literal, Row
 from tests.reference.measures import CountUnits, OnLattice
 from tests.reference.question import Cells, Key, Order, Question, bounded_cells
 from tests.reference.sql import table_sql
@@ -102,10 +103,71 @@ def grid_exponent(m: OnLattice) -> int:
 
 def reference_cells(case: Case, plan: Query, order: Order) -> Cells:
     """What the referee says; its columns in the plan's order, and the number of units last where groups are private."""
-    question = with_known_keys(case, plan).on_lattice(grid_exponent)
+    question = narrowed(with_known_keys(case, plan)).on_lattice(grid_exponent)
     if question.groups is None:
         question = replace(question, measures=(*question.measures, CountUnits()))
     return bounded_cells(case.rows, question, order)
+
+
+def narrowed(question: Question) -> Question:
+    """The question with the bounds and keys that its filter leaves: written anew, not taken from the engine."""
+    terms = [(e, o, c) for part in _parts(question.where) for e, o, c in _terms(part)]
+    keys = question.declared_keys
+    for i, expression in enumerate(question.keys):
+        own = [(o, c) for e, o, c in terms if e == expression and None not in c]
+        kept = [key for key in keys or () if own and all(_passes(key[i], o, c) for o, c in own)]
+        keys = tuple(kept) if kept else keys
+    measures = tuple(_cut(m, terms) if isinstance(m, OnLattice) else m for m in question.measures)
+    return replace(question, declared_keys=keys, measures=measures)
+
+
+def _parts(where: Expression | None) -> list[Expression]:
+    if isinstance(where, And):
+        return [*_parts(where.left), *_parts(where.right)]
+    return [] if where is None else [where]
+
+
+def _terms(part: Expression) -> list[tuple[Expression, str, tuple[Value, ...]]]:
+    """The comparisons of an expression with constants of its own kind that a term of the filter makes."""
+    match part:
+        case Between(e, low, high):
+            found = [(e, ">=", (low,)), (e, "<=", (high,))]
+        case In(e, options):
+            found = [(e, "in", options)]
+        case Compare(op, left, right) if op in _TURNED:
+            found = [(left, op, (right,)), (right, _TURNED[op], (left,))]
+        case _:
+            return []
+    return [
+        (e, op, tuple(c.value for c in constants if isinstance(c, Literal)))
+        for e, op, constants in found
+        if all(isinstance(c, Literal) and c.kind == e.kind for c in constants)
+    ]
+
+
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+
+
+def _passes(value: Value, op: str, constants: tuple[Value, ...]) -> bool:
+    if value is None or op in ("=", "in"):
+        return value is not None and value in constants
+    (c,) = constants
+    if isinstance(value, str) or isinstance(c, str) or c is None:
+        return True
+    return {"<": value < c, "<=": value <= c, ">": value > c, ">=": value >= c}[op]
+
+
+def _cut(m: OnLattice, terms: Sequence[tuple[Expression, str, tuple[Value, ...]]]) -> OnLattice:
+    low, high, whole = m.low, m.high, int(m.expression.kind is Kind.INT)
+    for e, op, constants in terms:
+        numbers = [Fraction(c) for c in constants if isinstance(c, int | float) and math.isfinite(c)]
+        if e != m.expression or len(numbers) < len(constants):
+            continue
+        if op in (">", ">=", "=", "in"):
+            low = max(low, min(numbers) + whole * (op == ">"))
+        if op in ("<", "<=", "=", "in"):
+            high = min(high, max(numbers) - whole * (op == "<"))
+    return m if low > high or (whole and math.ceil(low) > math.floor(high)) else replace(m, low=low, high=high)
 
 
 def with_known_keys(case: Case, plan: Query) -> Question:
