@@ -131,7 +131,7 @@ def _terms(part: Expression) -> list[tuple[Expression, str, tuple[Value, ...]]]:
     """The comparisons of an expression with constants of its own kind that a term of the filter makes."""
     match part:
         case Between(e, low, high):
-            found = [(e, ">=", (low,)), (e, "<=", (high,))]
+            found: list[tuple[Expression, str, tuple[Expression, ...]]] = [(e, ">=", (low,)), (e, "<=", (high,))]
         case In(e, options):
             found = [(e, "in", options)]
         case Compare(op, left, right) if op in _TURNED:

@@ -27,6 +27,7 @@ class Contents:
         digest: a SHA-256 of the rows in any order: another when a cell changes.
         rows: how many there are.
         alike: column → in how many of them one value stands at most, NULL aside.
+        listed: the different rows of the columns in `values`; none where they are more than `MOST_LISTED`.
     """
 
     values: Mapping[str, tuple[Any, ...]]
@@ -34,6 +35,11 @@ class Contents:
     digest: str
     rows: int
     alike: Mapping[str, int]
+    listed: tuple[tuple[Any, ...], ...] = ()
+
+
+MOST_LISTED = 50_000
+"""Different rows of a public table that are known one by one, so that its columns can be keys together."""
 
 
 def contents(ask: Ask, table: str, pinned: TableShape, most: int) -> Contents:
@@ -41,6 +47,7 @@ def contents(ask: Ask, table: str, pinned: TableShape, most: int) -> Contents:
     values: dict[str, tuple[Any, ...]] = {}
     bounds: dict[str, tuple[Any, Any]] = {}
     alike: dict[str, int] = {}
+    cells: list[str] = []
     for name, kind in pinned.columns.items():
         if kind is None:
             continue
@@ -50,13 +57,17 @@ def contents(ask: Ask, table: str, pinned: TableShape, most: int) -> Contents:
         found = [r[0] for r in ask(f"SELECT DISTINCT {cell} {source} LIMIT {most + 1}")]
         if len(found) <= most:
             values[name] = tuple(sorted(v for v in found if v is not None)) + (None,) * (None in found)
+            cells.append(cell)
         elif kind in ("BIGINT", "DOUBLE"):
             [reach] = ask(f"SELECT min({cell}), max({cell}) {source}")
             bounds[name] = (reach[0], reach[1])
         each = f"SELECT {cell} AS v, count(*) AS n {source} GROUP BY v"
         [[alike[name]]] = ask(f"SELECT coalesce(max(n), 0) FROM ({each}) WHERE v IS NOT NULL")
     [[rows]] = ask(f"SELECT count(*) FROM main.{identifier(table)}")
-    return Contents(values, bounds, _digest(ask, table, pinned), rows, alike)
+    distinct = f"SELECT DISTINCT {', '.join(cells)} FROM main.{identifier(table)} LIMIT {MOST_LISTED + 1}"
+    listed = ask(distinct) if len(cells) > 1 else ()
+    kept = tuple(sorted(map(tuple, listed), key=repr)) if len(listed) <= MOST_LISTED else ()
+    return Contents(values, bounds, _digest(ask, table, pinned), rows, alike, kept)
 
 
 _PATTERNS = {

@@ -149,6 +149,19 @@ class Reached:
     key: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedRows:
+    """The different rows of some columns of a public table."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Scalar, ...], ...]
+
+    def of(self, columns: Sequence[str]) -> tuple[tuple[Scalar, ...], ...]:
+        """Return the different rows of these of the columns."""
+        places = [self.columns.index(c) for c in columns]
+        return tuple(dict.fromkeys(tuple(row[p] for p in places) for row in self.rows))
+
+
 @dataclass(frozen=True, slots=True)
 class TableSchema:
     """A table as the planner sees it: names and types, pinned, and the owner's facts.
@@ -166,6 +179,8 @@ class TableSchema:
         digest: of a public table, a SHA-256 of its rows, for the identity of questions that read it.
         rows: of a public table, how many it has; None where it is not known.
         alike: of a public table, column → in how many rows one value stands at most.
+        listed: of a public table, the names of its columns of few values, and their different rows; None where these
+            are not known.
         view: the text by which the table shows its source, for the second derivation; None where there is no source.
         beside: names of views that stand in its database and are not read.
     """
@@ -180,6 +195,7 @@ class TableSchema:
     digest: str | None = None
     rows: int | None = None
     alike: Mapping[str, int] = field(default_factory=dict)
+    listed: ListedRows | None = field(default=None, repr=False, compare=False)
     view: str | None = None
     beside: Sequence[str] = ()
     links: tuple[Reached, ...] = ()

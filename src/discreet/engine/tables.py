@@ -11,7 +11,7 @@ from discreet.backends.backend import Backend
 from discreet.backends.contents import Contents
 from discreet.catalog.ids import Place, one_kind
 from discreet.catalog.owners import Owner, Owners, check_columns, check_same, id_columns
-from discreet.catalog.schema import Fact, Range, TableSchema, Values, declared_facts, output_facts
+from discreet.catalog.schema import Fact, ListedRows, Range, TableSchema, Values, declared_facts, output_facts
 from discreet.catalog.shape import TableShape
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, SourceError
@@ -122,7 +122,8 @@ def attach_all(
             beside=backend.views,
         )
         if held is not None:
-            schema = replace(schema, digest=held.digest, rows=held.rows, alike=held.alike)
+            listed = ListedRows(tuple(held.values), held.listed) if held.listed else None
+            schema = replace(schema, digest=held.digest, rows=held.rows, alike=held.alike, listed=listed)
         schemas.append(schema)
     return schemas
 

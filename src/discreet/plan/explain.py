@@ -133,7 +133,7 @@ def _groups(plan: Decided) -> list[str]:
         ]
     if not q.keys.exprs:
         return ["Groups: one, the whole table."]
-    return [f"Groups: {q.keys.count}, declared, so all are shown. A unit enters at most {k}{how}.{rows}"]
+    return [f"Groups: {q.keys.shown:,}, declared, so all are shown. A unit enters at most {k}{how}.{rows}"]
 
 
 def column_name(i: int, measure: Measure) -> str:

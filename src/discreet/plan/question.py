@@ -266,6 +266,10 @@ class Question:
         }
         if unit.max_contributions is not None:
             described["unit"].append(unit.max_contributions)
+        if self.keys.joint:
+            described["joint"] = [
+                [list(j.places), [[_cell(v) for v in row] for row in j.rows]] for j in self.keys.joint
+            ]
         if self.relation is not None:
             described["rows"] = self.relation.identity
         if levels:
@@ -328,12 +332,13 @@ def _bound(
     outputs: Mapping[str, Values],
 ) -> Question:
     items = select.items
-    asked = _filter(select, scope)
+    passing = _filter(select, scope)
     exprs = group_nodes(items, select.group, scope.knows)
     grouped = tuple(dict.fromkeys(_key(e, scope) for e in exprs))
-    keys = find_keys(grouped, table.facts, _named(items, scope, grouped, outputs) if outputs else {}, asked)
+    joint = () if select.sets is not None else scope.joint(grouped)
+    keys = find_keys(grouped, table.facts, _named(items, scope, grouped, outputs) if outputs else {}, passing, joint)
     _refuse_units_as_groups(keys, scope)
-    measures = Measures(ranges=ranges, where=asked)
+    measures = Measures(ranges=ranges, where=passing)
 
     def answer(node: exp.Expr, names: Mapping[str, Expr | None], *, keys_first: bool = False) -> Expr:
         totals = select.sets is not None
@@ -353,7 +358,7 @@ def _bound(
     having = None if select.having is None else as_condition(answer(select.having, names, keys_first=True), "HAVING")
     _check_ends(ends, columns, select.order)
     order = tuple(_order(o, columns, answer, names) for o in select.order)
-    where = asked if asked is not None or select.where is None else _condition(select.where, scope)
+    where = passing if passing is not None or select.where is None else _condition(select.where, scope)
     sets = _sets(select, scope, keys, measures)
     shown, kept = (tuple((n, answer_node(e)) for n, e in columns), None if having is None else answer_node(having))
     _refuse_names_of_ends(shown, dict(ends))

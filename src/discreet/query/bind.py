@@ -14,6 +14,7 @@ from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.privacy.unit import PrivacyUnit
 from discreet.query.expr import Call, Column, Expr, Literal
 from discreet.query.functions import FUNCTIONS, HINTS, fitting
+from discreet.query.keys import JointKeys
 from discreet.query.parse import is_aggregate, word
 from discreet.query.scope import Scope, as_stored
 from discreet.query.syntax import function_of
@@ -175,6 +176,9 @@ class TableScope:
     def is_unit(self, expr: Expr) -> bool:
         (column, *_) = expr.children or (expr,)
         return column.column is not None and column.column == self.table.unit.column
+
+    def joint(self, keys: Sequence[Expr]) -> list[JointKeys]:
+        return []
 
     def unit_key(self, expr: Expr) -> str | None:
         column, own = as_stored(expr).column, {self.table.unit.column, *self.keys}

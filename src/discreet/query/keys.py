@@ -20,6 +20,14 @@ from discreet.query.ranges import range_of
 
 
 @dataclass(frozen=True, slots=True)
+class JointKeys:
+    """Keys whose values are listed together: their places among the keys, and the tuples that there are."""
+
+    places: tuple[int, ...]
+    rows: tuple[tuple[Scalar, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Keys:
     """The group keys of a question.
 
@@ -28,21 +36,38 @@ class Keys:
         lists: for each its public values, in the order of their declaration; None when any key is undeclared, so that
             the groups have to be selected privately.
         named: for each what is declared for its output name, where something is.
+        joint: keys of which not every combination of their values is a group.
     """
 
     exprs: tuple[Expr, ...]
     lists: tuple[tuple[Scalar, ...], ...] | None
     named: Mapping[Expr, Values] = field(default_factory=dict, repr=False, compare=False)
+    joint: tuple[JointKeys, ...] = ()
 
     @property
     def count(self) -> int | None:
-        """How many groups there are; None when that is private."""
+        """How many combinations of values there are, at least as many as groups; None when that is private."""
         return None if self.lists is None else math.prod(len(v) for v in self.lists)
 
+    @property
+    def shown(self) -> int:
+        """How many groups there are, where that is public."""
+        together = {p for j in self.joint for p in j.places}
+        alone = [len(v) for p, v in enumerate(self.lists or ()) if p not in together]
+        return math.prod([*alone, *(len(j.rows) for j in self.joint)])
+
     def all(self) -> list[tuple[Scalar, ...]]:
-        """Every combination of the public values."""
+        """Every group: each combination of the public values, of those that are listed together only these."""
         assert self.lists is not None
-        return list(itertools.product(*self.lists))
+        if not self.joint:
+            return list(itertools.product(*self.lists))
+        together = {p for j in self.joint for p in j.places}
+        alone = [JointKeys((p,), tuple((v,) for v in vs)) for p, vs in enumerate(self.lists) if p not in together]
+        parts = sorted([*alone, *self.joint], key=lambda j: j.places)
+        places = [p for j in parts for p in j.places]
+        order = [places.index(p) for p in range(len(places))]
+        found = ([v for row in rows for v in row] for rows in itertools.product(*(j.rows for j in parts)))
+        return [tuple(row[i] for i in order) for row in found]
 
 
 def find_keys(
@@ -50,27 +75,41 @@ def find_keys(
     facts: Mapping[str, Fact],
     named: Mapping[Expr, Values] | None = None,
     where: Expr | None = None,
+    joint: Sequence[JointKeys] = (),
 ) -> Keys:
     """Return the keys of a GROUP BY; public when each has values that are declared or follow from its expression.
 
     An expression over declared columns has as keys its values over all combinations of theirs, computed
     here without data. Of others the values may follow all the same (`known_values`), or are declared for the name that
     it has in the result: `named`. Those that cannot pass the filter `where` are left out, and a filter may list the
-    values itself (`narrowing`).
+    values itself (`narrowing`). Of keys in `joint` only the listed combinations are groups.
     """
     named = named or {}
     lists = [passing(e, _listed(e, facts, named[e]), where) if e in named else _passing(e, facts, where) for e in exprs]
     if any(v is None for v in lists):
         return Keys(tuple(exprs), None, named)
-    keys = Keys(tuple(exprs), tuple(v for v in lists if v is not None), named)
-    if (keys.count or 0) > MOST_KEYS and any(_declared_lists(e, facts) is None for e in exprs if e not in named):
+    known = tuple(v for v in lists if v is not None)
+    keys = Keys(tuple(exprs), known, named, tuple(_within(j, known) for j in joint))
+    if keys.shown > MOST_KEYS and any(_declared_lists(e, facts) is None for e in exprs if e not in named):
         return Keys(tuple(exprs), None, named)
-    if (keys.count or 0) > MOST_KEYS:
+    if keys.shown > MOST_KEYS:
         raise UnsupportedQuery(
-            f"The declared keys have {keys.count} combinations, more than {MOST_KEYS}.",
+            f"The declared keys have {keys.shown:,} combinations, more than {MOST_KEYS}.",
             hint="group by fewer columns, or by coarser expressions of them",
         )
     return keys
+
+
+def _within(joint: JointKeys, lists: Sequence[tuple[Scalar, ...]]) -> JointKeys:
+    """Return the listed combinations of values that are in the lists, in their order; and, where each may be NULL, that
+    of a row that an outer join leaves without them.
+    """
+    places = [{v: i for i, v in enumerate(lists[p])} for p in joint.places]
+    rows = [r for r in joint.rows if all(v in at for v, at in zip(r, places, strict=True))]
+    nothing = (None,) * len(places)
+    if all(None in at for at in places) and nothing not in rows:
+        rows.append(nothing)
+    return JointKeys(joint.places, tuple(sorted(rows, key=lambda r: [at[v] for v, at in zip(r, places, strict=True)])))
 
 
 def sort_key(key: Sequence[Scalar]) -> list[tuple[int, float, str]]:

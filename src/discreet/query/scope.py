@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from sqlglot import exp
@@ -10,6 +10,7 @@ from sqlglot import exp
 from discreet.catalog.schema import Fact
 from discreet.privacy.unit import PrivacyUnit
 from discreet.query.expr import Expr
+from discreet.query.keys import JointKeys
 
 
 class Scope(Protocol):
@@ -44,6 +45,9 @@ class Scope(Protocol):
         """Return the column by which all rows with one value of an expression belong to one unit: its id, or a declared
         key of its rows; None where they need not.
         """
+
+    def joint(self, keys: Sequence[Expr]) -> list[JointKeys]:
+        """Return which of some keys are columns of one public table, with the rows in which they stand together."""
 
     def other(self, node: exp.Expr) -> Expr | None:
         """Return what a node stands for that only this scope knows, such as a subquery; None for any other."""

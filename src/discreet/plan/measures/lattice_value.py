@@ -81,8 +81,10 @@ def lattice_value(expr: Expr, facts: Mapping[str, Fact], *, narrows: bool = True
 def _passing(expr: Expr, given: Interval, facts: Mapping[str, Fact]) -> Interval:
     """Return bounds cut to what passes the filter; as they were where no grid fits what is left."""
     found = narrowed(expr, given, facts.where if isinstance(facts, Facts) else None)
-    most = max(map(abs, found))
-    return found if most == 0 or SMALLEST <= most < math.inf else given
+    if any(math.isinf(end) for end in found):
+        return found
+    most = max(abs(Fraction(end)) for end in found)
+    return found if most == 0 or most >= SMALLEST else given
 
 
 def lattice_within(expr: Expr, low: Fraction, high: Fraction) -> LatticeValue:

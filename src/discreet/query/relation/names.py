@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from discreet.catalog.schema import Fact, Range, Values, near_columns
+from discreet.catalog.schema import Fact, ListedRows, Range, Values, near_columns
 from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.privacy.unit import PrivacyUnit
 from discreet.query.bind import declared
 from discreet.query.expr import Call, Column, Expr, columns_of, uncast
-from discreet.query.keys import domain
+from discreet.query.keys import JointKeys, domain
 from discreet.query.ranges import range_of
 from discreet.query.scope import as_stored
 
@@ -41,6 +41,7 @@ class Item:
         links: the keys whose values it holds by links: joins may hold units equal along them, nothing else.
         origin: the private table's column that it is, as it stands.
         capped: the range that the contribution bounds give it, used only where nothing else bounds it.
+        listed: of a public table's column as it stands, the known rows of that table.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Item:
     capped: Range | None = None
     links: frozenset[Key] = frozenset()
     origin: Key | None = None
+    listed: ListedRows | None = None
 
     @property
     def read(self) -> Expr | None:
@@ -137,6 +139,16 @@ class Names:
                 hint="store the part that you need in a column of its own",
             )
         self.used.update(c for c in (_columns(found)))
+        return found
+
+    def joint(self, keys: Sequence[Expr]) -> list[JointKeys]:
+        found = []
+        for entry in self.entries:
+            columns = {i.read: i for i in entry.items if i.listed is not None and i.name in i.listed.columns}
+            places = tuple(p for p, e in enumerate(keys) if e in columns)
+            items = [columns[keys[p]] for p in places]
+            if len(places) > 1 and (listed := items[0].listed) is not None:
+                found.append(JointKeys(places, listed.of([i.name for i in items])))
         return found
 
     def is_unit(self, expr: Expr) -> bool:
