@@ -12,6 +12,7 @@ MODULES = (
     "accounting",
     "audit",
     "finite",
+    "learn",
     "local",
     "mechanisms",
     "plots",

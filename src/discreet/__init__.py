@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from discreet import accounting as accounting
     from discreet import audit as audit
     from discreet import finite as finite
+    from discreet import learn as learn
     from discreet import local as local
     from discreet import mechanisms as mechanisms
     from discreet import plots as plots
@@ -48,6 +49,7 @@ __all__ = [
     "connect_both",
     "errors",
     "finite",
+    "learn",
     "local",
     "mechanism",
     "mechanisms",
@@ -75,7 +77,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in ("accounting", "audit", "finite", "local", "mechanisms", "plots", "sketch", "testing"):
+    elif name in ("accounting", "audit", "finite", "learn", "local", "mechanisms", "plots", "sketch", "testing"):
         value = importlib.import_module(f"discreet.{name}")
     else:
         raise AttributeError(f"module 'discreet' has no attribute {name!r}")

@@ -94,7 +94,7 @@ def test_every_version_is_compared_with_what_the_package_declares(
 ) -> None:
     declared = {line.partition(";")[0] for line in importlib.metadata.requires("discreet") or []}
     extras = {"altair": "plots", "vl-convert-python": "plots", "pandas": "pandas", "polars": "polars"}
-    extras |= {"pg8000": "postgres", "pyarrow": "arrow"}
+    extras |= {"pg8000": "postgres", "pyarrow": "arrow", "scikit-learn": "learn"}
     for name in ("click", "cryptography", "duckdb", "numpy", "scipy", "sqlglot", *extras):
         installed(**{name.replace("-", "_"): "0.9.rc1"})
         (line,) = {x for x in declared if re.match(rf"{name}[<>=]", x)}

@@ -27,6 +27,7 @@ from discreet.engine.meter import Meter, PlannedUse, PrivateReads, Reserved
 from discreet.engine.planned_uses import planned_uses
 from discreet.engine.recipe import Draw, Drawn, Receipt, Wait
 from discreet.engine.recipe_check import verified
+from discreet.engine.row_factor import RowFactor
 from discreet.ledger.ledger import Ledger
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.draws import AboveOrBelow, RunningTotals
@@ -283,6 +284,9 @@ def _parts_of(values: Any) -> Iterator[list[int]]:
     """Yield the part of each person, as a list of integers."""
     if not isinstance(values, tuple):
         yield from map(list, {tuple(part) for part in values.tolist()})
+        return
+    if isinstance(values[1], RowFactor):
+        yield from (part for parts in values[1].parts(values[0]) for part in parts.tolist())
         return
     for a, b in {(tuple(a), tuple(b)) for a, b in zip(values[0].tolist(), values[1].tolist(), strict=True)}:
         yield [x * y for x in a for y in b]

@@ -58,6 +58,7 @@ HEAVY = (
     "altair",
     "vl_convert",
     "pg8000",
+    "sklearn",
 )
 
 

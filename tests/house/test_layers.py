@@ -31,6 +31,7 @@ LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 # (importing module, imported part): the reason.
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("discreet", "audit"): "the front door names every part, for type checkers; it is loaded when it is first used",
+    ("discreet", "learn"): "as above",
     ("discreet", "plots"): "as above",
     ("discreet", "sketch"): "as above",
     ("discreet", "testing"): "as above",

@@ -19,6 +19,7 @@ from discreet.table import render
 
 EXTRAS = {  # what each enables
     "arrow": "pyarrow tables as sources, and release.to_arrow()",
+    "learn": "scikit-learn's habits: discreet.learn",
     "plots": "pictures: discreet.plots, and --plot",
     "pandas": "pandas frames as sources, and release.to_pandas()",
     "polars": "polars frames as sources, and release.to_polars()",

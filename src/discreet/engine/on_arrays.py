@@ -14,8 +14,8 @@ from discreet.errors import InvalidParameter
 from discreet.noise.entropy import SystemEntropy
 
 if TYPE_CHECKING:
-    from discreet.engine.person_parts import Integers
     from discreet.engine.recipe import Recipe
+    from discreet.engine.row_factor import Integers
     from discreet.noise.entropy import Entropy
     from discreet.plan.decided import HandedRows
     from discreet.plan.plan import Plan

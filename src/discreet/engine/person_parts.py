@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.engine.meter import PlannedUse, PrivateReads
+from discreet.engine.row_factor import Integers, RowFactor, squares, within
 from discreet.errors import BackendFailed, InternalError
 from discreet.verify.claim import PartKind
 
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Integers: TypeAlias = NDArray[np.int64]
-
-Parts: TypeAlias = "Integers | tuple[Integers, Integers]"
-"""A row of integers a person; or two factors, rows a of p and b of q integers, for the p·q products of each person."""
+Parts: TypeAlias = "Integers | tuple[Integers, Integers] | tuple[Integers, RowFactor]"
+"""A row of integers a person; or two factors, rows a of p and b of q integers, for the p·q products of each person; or
+weights of all rows, p a row, and the rows that they weigh (`row_factor.py`).
+"""
 
 
 class PrivateCode(Protocol):
@@ -197,6 +198,11 @@ def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any
         return _integers(found, (people.size, part.width))
     if len(found) != 2:
         raise _other_shape()
+    if type(found[1]) is RowFactor:
+        weights, rows = _integers(found[0], (found[1].matrix.shape[0], None)), found[1]
+        if rows.people != people.size or weights.shape[1] * rows.width != part.width:
+            raise _other_shape()
+        return weights, rows
     a, b = (_integers(f, (people.size, None)) for f in found)
     if a.shape[1] * b.shape[1] != part.width:
         raise _other_shape()
@@ -217,6 +223,9 @@ def _of_one(part: Drawing, code: PrivateCode, person: PeopleRows, args: Any) -> 
 
 def _taking(values: Parts, taken: Integers, limit: int) -> Parts:
     """Return the parts of people who counted in fewer draws of this run than the limit; `taken` counts this draw."""
+    if isinstance(values, tuple) and isinstance(values[1], RowFactor):
+        weights, rows = values
+        values = np.concatenate([np.zeros((0, weights.shape[1] * rows.width), np.int64), *rows.parts(weights)])
     factors = values if isinstance(values, tuple) else (values,)
     counts = np.logical_and.reduce([(f != 0).any(axis=1) for f in factors])
     first = np.where((counts & (taken < limit))[:, None], factors[0], 0)
@@ -231,24 +240,13 @@ def total_of(part: Drawing, values: Parts) -> NDArray[Any]:
     """
     if isinstance(values, tuple):
         a, b = values
+        if isinstance(b, RowFactor):
+            return b.total(a, part.norms)
         kept = _within_product(part, a, b)
         return _product(a[kept], b[kept]).reshape(-1)
     if part.kind is PartKind.WHOLE:
         return np.asarray(values[0])
-    return np.asarray(values[_within(part, values)].sum(axis=0))
-
-
-def _within(part: Drawing, values: Integers) -> NDArray[np.bool_]:
-    """Whose parts keep to the norms; no sum of squares of numbers within l∞ leaves 64 bits (`plan/parts.py`)."""
-    n = part.norms
-    small = np.asarray(((values <= n.linf) & (values >= -n.linf)).all(axis=1))
-    held = np.abs(np.where(small[:, None], values, 0))
-    return np.asarray(
-        small
-        & ((held != 0).sum(axis=1) <= n.l0)
-        & (held.sum(axis=1) <= n.l1)
-        & ((held * held).sum(axis=1) <= n.l2_squared)
-    )
+    return np.asarray(values[within(values, part.norms)].sum(axis=0))
 
 
 def _within_product(part: Drawing, a: Integers, b: Integers) -> NDArray[np.bool_]:
@@ -264,17 +262,11 @@ def _within_product(part: Drawing, a: Integers, b: Integers) -> NDArray[np.bool_
         (lambda f: (f != 0).sum(axis=1), n.l0),
         (lambda f: f.max(axis=1, initial=0), n.linf),
         (lambda f: f.sum(axis=1), n.l1),
-        (_squares, n.l2_squared),
+        (squares, n.l2_squared),
     ):
         p, q = norm(x), norm(y)
         kept &= (q == 0) | (p <= most // np.maximum(q, 1))
     return np.asarray(kept)
-
-
-def _squares(f: Integers) -> Integers:
-    """Return sums of squares; one that 64 bits do not hold counts as the largest number there is."""
-    total = (f.astype(np.float64) ** 2).sum(axis=1)
-    return np.where(total < 2.0**62, (f * f).sum(axis=1), np.iinfo(np.int64).max)
 
 
 def _product(a: Integers, b: Integers) -> NDArray[Any]:

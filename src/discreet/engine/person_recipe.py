@@ -15,8 +15,9 @@ from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
-    from discreet.engine.person_parts import Integers, Parts, PeopleRows
+    from discreet.engine.person_parts import Parts, PeopleRows
     from discreet.engine.recipe import Receipt, Running
+    from discreet.engine.row_factor import Integers
     from discreet.plan.plan import Plan
 
 _FORMAT = 1

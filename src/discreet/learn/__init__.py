@@ -1,0 +1,13 @@
+"""Models that keep the people they learn from private, in scikit-learn's habits; the extra `discreet[learn]`."""
+
+from __future__ import annotations
+
+from discreet.learn.linear import LinearRegression as LinearRegression
+from discreet.learn.linear import LinearSVC as LinearSVC
+from discreet.learn.linear import LogisticRegression as LogisticRegression
+from discreet.learn.linear import PoissonRegressor as PoissonRegressor
+from discreet.namespace import public_names
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())

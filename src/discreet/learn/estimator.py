@@ -1,0 +1,184 @@
+"""What the private estimators share: parameters that are read before any data, columns of data, and what a fit says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.catalog.schema import Fact, Range, TableSchema
+from discreet.catalog.types import Type
+from discreet.engine.on_arrays import run_on_arrays
+from discreet.errors import InvalidParameter, MissingBounds, MissingExtra
+from discreet.learn.features import DeclaredColumn, read_bounds
+from discreet.learn.losses import Floats
+from discreet.plan.plan import Plan
+from discreet.privacy.exact import positive, probability
+from discreet.privacy.unit import PrivacyUnit, Relation
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+except ImportError:
+    raise MissingExtra(
+        "Learning needs scikit-learn, which is not installed.", hint="pip install 'discreet[learn]'"
+    ) from None
+
+if TYPE_CHECKING:
+    from discreet.engine.person_recipe import PersonRecipe
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """An estimator whose `fit` is differentially private for each row.
+
+    Attributes:
+        loss_: what the fit cost, as a `PrivacyLoss`.
+        n_features_in_: how many columns X has.
+        feature_names_in_: their names, where X has names.
+    """
+
+    epsilon: Any
+    delta: Any
+    bounds: Any
+    relation: Any
+    loss_: PrivacyLoss
+    n_features_in_: int
+    _columns: tuple[DeclaredColumn, ...]
+    _plan: Plan
+
+    def explain(self) -> str:
+        """Return what the fit read and drew, and what it cost, in sentences."""
+        check_is_fitted(self)
+        return f"{self._plan.explain()}\n{self._explained()}"
+
+    def _explained(self) -> str:
+        return ""
+
+    def _guarantee(self) -> tuple[Fraction, Fraction]:
+        """Return ε and δ.
+
+        Raises:
+            InvalidParameter: one is missing or impossible.
+        """
+        name = type(self).__name__
+        if self.epsilon is None:
+            raise InvalidParameter(f"{name} needs epsilon.", hint=f"{name}(epsilon=1, delta=1e-6, …)")
+        if self.delta is None:
+            raise InvalidParameter(f"{name} needs delta.", hint=f"{name}(epsilon=1, delta=1e-6, …)")
+        epsilon, delta = positive("epsilon", self.epsilon), probability("delta", self.delta)
+        if self.bounds is None:
+            raise MissingBounds(
+                f"{name} needs bounds=, which must not be read from the data.",
+                hint="bounds=(LOW, HIGH), a pair a column, or {name: dp.Range(LOW, HIGH)}",
+            )
+        return epsilon, delta
+
+    def _relation(self) -> Relation:
+        return Relation.parse(self.relation)
+
+    def _inputs(self, X: Any, *, reset: bool) -> list[Floats]:
+        """Return each column of X as numbers within its bounds; only dtype and number of columns may raise."""
+        frame = _frame_names(X)
+        if frame is not None:
+            self._check_frame(X, frame, reset=reset)
+            cells = [_cells(X, name) for name in frame]
+        else:
+            if isinstance(getattr(X, "dtype", None), np.dtype) and X.dtype.kind == "O":
+                X = _object_numbers(X)
+            kept = {"ensure_all_finite": False, "ensure_min_samples": 0, "dtype": "numeric", "reset": reset}
+            array = validate_data(self, X, **kept)
+            cells = list(np.asarray(array).T)
+            frame = [f"column {i}" for i in range(len(cells))]
+        if reset:
+            named = hasattr(self, "feature_names_in_")
+            self._columns = read_bounds(self.bounds, frame, named=named)
+        return [column.read(c) for column, c in zip(self._columns, cells, strict=True)]
+
+    def _check_frame(self, X: Any, names: list[str], *, reset: bool) -> None:
+        """Note the names of a frame's columns, or compare them with those of the fit."""
+        from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+        if not reset:
+            check_is_fitted(self)
+        _check_feature_names(self, X, reset=reset)
+        _check_n_features(self, X, reset=reset)
+        if not names:
+            raise InvalidParameter("X has no columns: 0 feature(s) while a minimum of 1 is required.")
+
+    def _one_target(self, y: Any, rows: int) -> NDArray[Any]:
+        """Return y as one number or label a row."""
+        if y is None:
+            raise InvalidParameter(
+                f"{type(self).__name__} requires y to be passed, but the target y is None.", hint="fit(X, y)"
+            )
+        found = np.asarray(column_or_1d(y, warn=True))
+        if len(found) != rows:
+            raise InvalidParameter(
+                "X and y have different lengths: Found input variables with inconsistent numbers of samples."
+            )
+        return found
+
+    def _fitted(self, recipe: PersonRecipe, columns: Sequence[Floats], y: Floats, facts: dict[str, Fact]) -> Any:
+        """Draw a recipe of arrays, whose columns are called x0, x1, … and y, and return its state."""
+        declared: dict[str, Fact] = {}
+        for i, c in enumerate(self._columns):
+            whole = c.values is not None
+            declared[f"x{i}"] = Range(c.low if not whole else 0, c.high if not whole else int(c.high), integer=whole)
+        declared |= facts
+        types = {name: Type.INT if f.integer else Type.REAL for name, f in declared.items() if isinstance(f, Range)}
+        table = TableSchema("rows", types, declared, PrivacyUnit.row(), self._relation())
+        self._plan = recipe.plan([table])
+        self.loss_ = PrivacyLoss(self._plan.payers[0].events)
+        given = {f"x{i}": cells for i, cells in enumerate(columns)} | {"y": y}
+        return run_on_arrays(recipe, self._plan, np.arange(len(y)), given)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _frame_names(X: Any) -> list[str] | None:
+    """Return the names of a data frame's columns; None where X is none, or has other than texts for names."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not hasattr(X, "shape"):
+        return None
+    names = [*columns]
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _cells(X: Any, name: str) -> NDArray[Any]:
+    """Return a frame's column as an array."""
+    column = X[name]
+    if isinstance(column, np.ndarray):
+        return column
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
+        return np.asarray(column)
+    return np.asarray(column.to_numpy(), dtype=object) if hasattr(column, "to_numpy") else np.asarray(column)
+
+
+def _object_numbers(X: Any) -> Any:
+    """Return an array of objects as floats: what is no number is NaN.
+
+    Raises:
+        TypeError: a cell is neither number nor text. The message says nothing of it.
+    """
+    array = np.asarray(X)
+    found = np.full(array.shape, np.nan)
+    cells: list[Any] = array.reshape(-1).tolist()
+    for place, cell in enumerate(cells):
+        if cell is not None and not isinstance(cell, str | int | float | Fraction | np.generic):
+            raise TypeError("argument must be a string or a number, in each cell of an array of objects.")
+        try:
+            found.reshape(-1)[place] = math.nan if cell is None else float(cell)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    return found

@@ -1,0 +1,403 @@
+"""Linear models that keep each row private, in scikit-learn's habits."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.catalog.schema import Range
+from discreet.errors import InvalidParameter, MissingBounds
+from discreet.learn.descent import LinearDescent
+from discreet.learn.estimator import PrivateEstimator
+from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
+from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
+from discreet.privacy.exact import Real, count
+from discreet.privacy.unit import Relation
+
+SOLVERS = ("gradient",)
+
+
+class _Linear(PrivateEstimator):
+    """What linear models share.
+
+    Attributes:
+        coef_: coefficients in the units of the data: of a column within its declared bounds; of the basis "gam" and of
+            declared values one for each of `terms_`.
+        intercept_: the score where all of these are 0.
+        terms_: what the coefficients are of.
+        steps_: how many steps the descent took.
+    """
+
+    basis: Any
+    knots: Any
+    solver: Any
+    rows: Any
+    coef_: Floats
+    intercept_: Any
+    terms_: list[str]
+    steps_: int
+    _weights: Floats
+    _features: Features
+    _target: DeclaredColumn
+
+    def _fit(self, columns: Sequence[Floats], y: Floats, loss: RowLoss, target: tuple[float, float] | None) -> None:
+        epsilon, delta = self._guarantee()
+        self._features = Features(self._columns, self.basis, self.knots)
+        rows = None if self.rows is None else count("rows", self.rows)
+        if rows is None and self._relation() is Relation.REPLACE:
+            rows = len(y)  # public under replace, where each row is a unit and none is dropped
+        recipe = LinearDescent(self._features, loss, target, epsilon, delta, rows)
+        fact = Range(0, max(loss.outputs, 2), integer=True) if target is None else Range(*target)
+        state = self._fitted(recipe, columns, y, {"y": fact})
+        self._weights = np.array(state["weights"])
+        self.steps_, self._clip = state["steps"], state["clip"]
+        self.coef_, self.intercept_ = self._features.coefficients(self._weights)
+        self.terms_ = self._features.names
+
+    def _check(self) -> None:
+        """Refuse what can be seen without data."""
+        _, delta = self._guarantee()
+        if self.solver not in SOLVERS:
+            raise InvalidParameter(f"solver must be one of {', '.join(map(repr, SOLVERS))}, not {self.solver!r}.")
+        if not delta:
+            raise InvalidParameter("Gradient descent with Gaussian noise needs delta above 0.", hint="delta=1e-6")
+        Features((), self.basis, self.knots)
+        self._relation()
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        columns = self._inputs(X, reset=False)
+        return self._features.scores(columns, self._weights)
+
+    def _explained(self) -> str:
+        return (
+            f"Gradient descent: {self.steps_} steps, each person's gradient clipped to a length of {self._clip:g}, on "
+            f"{self._features.width} features of {len(self._columns)} columns."
+        )
+
+
+class _Classifier(ClassifierMixin, _Linear):  # type: ignore[misc]  # scikit-learn has no types
+    """What linear classifiers share."""
+
+    classes: Any
+    classes_: NDArray[Any]
+    _pair: ClassVar[RowLoss]
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fit the model: private for each row.
+
+        Args:
+            X: an array or a data frame; what is missing becomes the middle of its bounds, and what lies outside its
+                end.
+            y: a label a row; a row whose label is not declared is left out.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            MissingBounds, InvalidParameter: something has to be declared; raised before X is read.
+        """
+        self._check()
+        if self.classes is None:
+            raise MissingBounds(
+                f"{type(self).__name__} needs classes=, which must not be read from the data.",
+                hint="classes=[LABEL, LABEL], or classes='public' where it is no secret which labels occur",
+            )
+        public = isinstance(self.classes, str)
+        if public and self.classes != "public":
+            raise InvalidParameter(f"classes must be labels or 'public', not {self.classes!r}.")
+        if not public:
+            self.classes_ = _labels(self.classes)
+        columns = self._inputs(X, reset=True)
+        labels = self._one_target(y, len(columns[0]))
+        if public:
+            check_classification_targets(labels)
+            self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise InvalidParameter("a classifier needs at least two classes; there is 1 class.")
+        found = np.full(len(labels), len(self.classes_), np.float64)
+        for k, label in enumerate(self.classes_.tolist()):
+            found[equal(labels, label)] = k
+        self._fit(columns, found, self._loss(len(self.classes_)), None)
+        return self
+
+    def _loss(self, classes: int) -> RowLoss:
+        return self._pair if classes == 2 else Softmax(classes)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores of rows: of two classes that of the second, else one for each class."""
+        z = self._scores(X)
+        return z[:, 0] if z.shape[1] == 1 else z
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely label of each row."""
+        z = self.decision_function(X)
+        best = (z > 0).astype(np.int64) if z.ndim == 1 else z.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+class LogisticRegression(_Classifier):
+    """Logistic regression of two or more classes, by noisy gradient descent.
+
+    Guarantee:
+        (ε, δ)-DP for each row, under `relation`, of everything that `fit` leaves: all Gaussian noise of a fit is one
+        event (`loss_`). What is public: the number and names of columns, the bounds, the classes, all parameters, and
+        under replace the number of rows. Each fit draws fresh noise.
+
+    References:
+        docs/proofs/learn.md.
+
+    >>> X = np.array([[-1.0], [1.0]] * 500)
+    >>> model = LogisticRegression(epsilon=1, delta=1e-6, bounds=(-2, 2), classes=[False, True])
+    >>> model.fit(X, X[:, 0] > 0).predict([[-1.5], [1.5]]).tolist()
+    [False, True]
+    """
+
+    _pair = Logistic()
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        classes: Any = None,
+        basis: str = "linear",
+        knots: int = 12,
+        solver: str = "gradient",
+        rows: int | None = None,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters.
+
+        Args:
+            epsilon: the ε to be spent.
+            delta: the δ to be spent.
+            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
+            classes: the labels, or "public" where it is no secret which labels occur.
+            basis: "linear", or "gam" for a sum of functions of each column.
+            knots: how many public knots such a function has.
+            solver: "gradient".
+            rows: a public guess at the number of rows, in place of a noisy count.
+            relation: "add-remove" or "replace".
+        """
+        self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
+        self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, one row of them a row."""
+        z = self._scores(X)
+        if z.shape[1] == 1:
+            return np.concatenate([expit(-z), expit(z)], axis=1)
+        return np.asarray(softmax(z, axis=1))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithms of the probabilities."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+
+class LinearSVC(_Classifier):
+    """Linear classification of two classes by the smoothed hinge loss, by noisy gradient descent.
+
+    Guarantee:
+        As of `LogisticRegression`.
+
+    References:
+        docs/proofs/learn.md.
+    """
+
+    _pair = Hinge()
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        classes: Any = None,
+        basis: str = "linear",
+        knots: int = 12,
+        solver: str = "gradient",
+        rows: int | None = None,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters, which are those of `LogisticRegression`."""
+        self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
+        self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
+
+    def _loss(self, classes: int) -> RowLoss:
+        if classes > 2:
+            raise InvalidParameter(
+                "Only binary classification is supported by LinearSVC.",
+                hint="LogisticRegression, which takes more classes",
+            )
+        return self._pair
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class _Regressor(RegressorMixin, _Linear):  # type: ignore[misc]  # scikit-learn has no types
+    """What linear regressors share."""
+
+    target: Any
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Fit the model: private for each row.
+
+        Args:
+            X: an array or a data frame; what is missing becomes the middle of its bounds, and what lies outside its
+                end.
+            y: a number a row, read in the same way within `target`.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            MissingBounds, InvalidParameter: something has to be declared; raised before X is read.
+        """
+        self._check()
+        if self.target is None:
+            raise MissingBounds(
+                f"{type(self).__name__} needs target=, which must not be read from the data.", hint="target=(LOW, HIGH)"
+            )
+        self._target = DeclaredColumn.of("y", fact_of("target", self.target))
+        loss = self._loss()
+        columns = self._inputs(X, reset=True)
+        found = self._target.read(self._one_target(y, len(columns[0])))
+        self._fit(columns, found, loss, (self._target.low, self._target.high))
+        return self
+
+    @abstractmethod
+    def _loss(self) -> RowLoss:
+        """Return the loss, of which the target's bounds are known."""
+
+
+class LinearRegression(_Regressor):
+    """Linear regression by squared or Huber loss, by noisy gradient descent.
+
+    Guarantee:
+        (ε, δ)-DP for each row, under `relation`, of everything that `fit` leaves: all Gaussian noise of a fit is one
+        event (`loss_`). What is public: the number and names of columns, the bounds, the target's too, all parameters,
+        and under replace the number of rows. Each fit draws fresh noise.
+
+    References:
+        docs/proofs/learn.md.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        target: Any = None,
+        loss: str = "squared",
+        basis: str = "linear",
+        knots: int = 12,
+        solver: str = "gradient",
+        rows: int | None = None,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters.
+
+        Args:
+            epsilon: the ε to be spent.
+            delta: the δ to be spent.
+            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
+            target: (low, high) of y; predictions lie within it.
+            loss: "squared", or "huber", which is linear beyond an eighth of the target's range.
+            basis: "linear", or "gam" for a sum of functions of each column.
+            knots: how many public knots such a function has.
+            solver: "gradient".
+            rows: a public guess at the number of rows, in place of a noisy count.
+            relation: "add-remove" or "replace".
+        """
+        self.epsilon, self.delta, self.bounds, self.target, self.loss = epsilon, delta, bounds, target, loss
+        self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
+
+    def _loss(self) -> RowLoss:
+        if self.loss not in ("squared", "huber"):
+            raise InvalidParameter(f"loss must be 'squared' or 'huber', not {self.loss!r}.")
+        return Squared() if self.loss == "squared" else Huber()
+
+    def _fit(self, columns: Sequence[Floats], y: Floats, loss: RowLoss, target: tuple[float, float] | None) -> None:
+        super()._fit(columns, y, loss, target)
+        assert target is not None
+        half = (target[1] - target[0]) / 2
+        self.coef_ = self.coef_[0] * half
+        self.intercept_ = float(self.intercept_[0]) * half + target[0] + half
+
+    def predict(self, X: Any) -> Floats:
+        """Return the prediction of each row, within the target's bounds."""
+        z = np.clip(self._scores(X)[:, 0], -1, 1)
+        low, high = self._target.low, self._target.high
+        return np.asarray(low + (z + 1) * (high - low) / 2)
+
+
+class PoissonRegressor(_Regressor):
+    """Poisson regression with the logarithm as its link, by noisy gradient descent.
+
+    The loss is divided by the highest target, and predictions are at most that.
+
+    Guarantee:
+        As of `LinearRegression`.
+
+    References:
+        docs/proofs/learn.md.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        target: Any = None,
+        basis: str = "linear",
+        knots: int = 12,
+        solver: str = "gradient",
+        rows: int | None = None,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters, which are those of `LinearRegression`; `target` is (0, HIGH)."""
+        self.epsilon, self.delta, self.bounds, self.target = epsilon, delta, bounds, target
+        self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
+
+    def _loss(self) -> RowLoss:
+        if self._target.low < 0:
+            raise InvalidParameter("target= of a Poisson regression starts at 0 or above.", hint="target=(0, HIGH)")
+        return Poisson(high=self._target.high)
+
+    def predict(self, X: Any) -> Floats:
+        """Return the mean of each row, within the target's bounds."""
+        z = np.minimum(self._scores(X)[:, 0], np.log(self._target.high))
+        return np.clip(np.exp(z), self._target.low, self._target.high)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def _labels(classes: Any) -> NDArray[Any]:
+    """Return declared labels in their order."""
+    try:
+        given = [*classes]
+    except TypeError:
+        raise InvalidParameter(f"classes must be labels or 'public', not {classes!r}.") from None
+    found = np.unique(np.asarray(given))
+    if len(found) != len(given):
+        raise InvalidParameter("classes must be labels of one kind that differ from each other.")
+    return found
