@@ -26,6 +26,7 @@ from discreet.backends.person_filter import PersonFilter
 from discreet.engine.cells import measured
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
+from discreet.learn import LinearRegression
 from discreet.ledger.account import Account
 from discreet.ledger.entry import Charged, PeopleCharged
 from discreet.ledger.ledger import Ledger
@@ -81,7 +82,7 @@ ROWS = [2] * 4 + [1] * 8
 """How many rows each person has."""
 WHO = np.repeat(np.arange(len(ROWS)), ROWS)
 N = np.arange(len(WHO)) % 10
-FRAME = pd.DataFrame({"who": WHO, "doctor": WHO % 3, "n": N, "z": N, "g": np.where(WHO % 2, "a", "b")})
+FRAME = pd.DataFrame({"who": WHO, "doctor": WHO % 3, "n": N, "w": N, "z": N, "g": np.where(WHO % 2, "a", "b")})
 
 
 # what is asked
@@ -189,6 +190,12 @@ def totals(s: Session) -> object:
     return s.perform(Part(RunningTotals(tree), times=4), trusted_code=True)
 
 
+def fit(s: Session) -> object:
+    relation = next(iter(s.accounts.values())).relation.value
+    model = LinearRegression(epsilon=1, delta=DELTA, rows=20, relation=relation)
+    return s.fit(model, features=["n"], target="w")
+
+
 def summary(s: Session) -> object:
     return spending_of(next(iter(s.accounts.values())), epsilon=1, fresh=True)
 
@@ -279,6 +286,7 @@ ASKED: dict[str, Asked] = {
     ),
     "open run, fixed-size sample": Asked(opens(GAUSSIAN, sampling=FIXED, delta=DELTA), delta=D, replaced=OF_FIXED),
     "open run of a query": Asked(opens_query, [responses(1)]),
+    "fit": Asked(fit, [gaussian(MU)], delta=D),
     "summary of what people spent": Asked(summary, [laplace(1, 1)]),
 }
 
@@ -289,7 +297,7 @@ BUDGET = dp.Budget(100, "1e-2")
 CURVE = dp.accounting.gaussian(noise_multiplier="0.2")
 ONE: dict[str, Any] = {
     "unit": dp.PrivacyUnit("who", max_groups=1, max_rows=2),
-    "columns": {"n": dp.Range(0, 9, integer=True)},
+    "columns": {"n": dp.Range(0, 9, integer=True), "w": dp.Range(0, 9)},
     "population": "p",
 }
 

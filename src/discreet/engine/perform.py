@@ -86,6 +86,14 @@ class Desk:
         log.info("refused, the budget cannot pay %s: query %.12s", plan.price, plan.identity)
         raise self.payers.fitting(refused, plan, lambda part: recipe.plan(self.tables, part))
 
+    def plan(self, recipe: Recipe[S, R]) -> Plan:
+        """Return the plan of a recipe that is not the session's own, verified, with what the accounts can pay; free.
+
+        Raises:
+            InternalError, PlanError, InvalidParameter: as `perform`.
+        """
+        return self.payers.with_outlook(self._planned(recipe, ours=False))
+
     def open(self, recipe: Recipe[S, R]) -> OpenRun[S, R]:
         """Charge a recipe whose run stays open, take it to its first wait, and return it; raises as `perform`."""
         plan = self._planned(recipe, ours=False, stays_open=True)

@@ -405,6 +405,80 @@ class Session:
 
         return self._desk.perform(Questions(make), fresh=fresh)
 
+    def fit(
+        self,
+        estimator: Any,
+        *,
+        features: Sequence[str],
+        target: str,
+        table: str | None = None,
+        where: str | None = None,
+        fresh: bool = False,
+    ) -> Any:
+        """Fit a clone of one of discreet's own estimators, charged to the ledger before the data is read.
+
+        The same fit again is answered from the ledger, free; `fresh=True` draws again and is charged. Bounds, labels
+        and the target's range are those of `columns=`; what is missing counts as the middle of its bounds.
+
+        Args:
+            estimator: of `discreet.learn`, with its ε and δ; it stays unfitted.
+            features: columns.
+            target: the column that is predicted.
+            table: the table, where there are several.
+            where: a condition on its rows, in SQL.
+            fresh: whether to draw again even if the fit is stored.
+
+        Returns:
+            A fitted clone, with `cost` and `certificate()`.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be fitted as asked; nothing was charged.
+            BudgetExceeded: the account cannot pay; nothing was charged and no data was read.
+            LedgerError: the ledger cannot be used; no data was read.
+            BackendFailed: the database failed after the charge, which stands.
+        """
+        return self._desk.perform(self._learning(estimator, features, target, table, where), fresh=fresh, ours=False)
+
+    def plan_fit(
+        self,
+        estimator: Any,
+        *,
+        features: Sequence[str],
+        target: str,
+        table: str | None = None,
+        where: str | None = None,
+    ) -> Plan:
+        """Decide a fit without asking for it: free, and no data is touched.
+
+        Args:
+            estimator: as in `fit`.
+            features: as in `fit`.
+            target: as in `fit`.
+            table: as in `fit`.
+            where: as in `fit`.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be fitted as asked.
+        """
+        return self._desk.plan(self._learning(estimator, features, target, table, where))
+
+    def _learning(
+        self, estimator: Any, features: Sequence[str], target: str, table: str | None, where: str | None
+    ) -> Recipe[Any, Any]:
+        """Return the recipe of a fit; only the package's own estimators run beside the data without being trusted."""
+        kind = type(estimator)
+        if not kind.__module__.startswith("discreet.learn.") or not hasattr(kind, "asked_of"):
+            raise InvalidParameter(
+                f"{kind.__name__} is no estimator of discreet.learn.", hint="LogisticRegression(epsilon=1, delta=1e-6)"
+            )
+        if self._units is not None:
+            raise InvalidParameter(
+                f"a fit bounds one population, and two populations pay here: {' and '.join(map(repr, self.accounts))}.",
+                hint="connect to a table that is of one population alone, with dp.connect",
+            )
+        recipe: Recipe[Any, Any] = estimator.asked_of(self._desk.tables, features, target, table, where)
+        return recipe
+
     def _least(self, parameters: QueryParameters, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
         """Return the plan of least ε that has the wanted errors."""
         from discreet.plan.least import least

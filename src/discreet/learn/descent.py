@@ -116,6 +116,7 @@ class LinearDescent(PersonRecipe):
         sql: which names the columns; None for the arrays' own.
         per_person: how many rows of a person are read at most.
         draws: how many gradients are drawn.
+        centred: whether numbers are read as distances from the middle of their bounds.
     """
 
     features: Features
@@ -127,6 +128,7 @@ class LinearDescent(PersonRecipe):
     sql: str | None = None
     per_person: int = 1
     draws: int = MOST
+    centred: bool = False
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         rows = self._read(tables)
@@ -261,7 +263,7 @@ class LinearDescent(PersonRecipe):
     # ------------------------------------------------------------------ private: of people's rows
     def prepare(self, people: PeopleRows) -> Any:
         columns = [
-            people.real(f"x{i}") if c.values is None else people.column(f"x{i}")
+            people.real(f"x{i}") + c.middle * self.centred if c.values is None else people.column(f"x{i}")
             for i, c in enumerate(self.features.columns)
         ]
         places, values = self.features.encode(columns, len(people.matrix))
@@ -271,7 +273,7 @@ class LinearDescent(PersonRecipe):
             counts = labels < max(self.loss.outputs, 2)
             return _Prepared(factor, np.where(counts, labels, 0)[:, None], counts.astype(np.float64)[:, None])
         low, high = self.target
-        y = people.real("y")
+        y = people.real("y") + (low + high) / 2 * self.centred
         scaled = self.loss.scaled(np.clip(y, low, high), low, high)
         return _Prepared(factor, scaled[:, None], np.ones((len(y), 1)))
 

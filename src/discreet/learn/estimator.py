@@ -59,6 +59,41 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _explained(self) -> str:
         return ""
 
+    @property
+    def cost(self) -> PrivacyLoss:
+        """What the fit cost."""
+        check_is_fitted(self)
+        return self.loss_
+
+    @property
+    def stored(self) -> bool:
+        """Whether the session's ledger had the fit, so that it cost nothing."""
+        return bool(self._received()[0].stored)
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the certificate of a fit in a session, for `discreet verify`.
+
+        Raises:
+            InvalidParameter: it was fitted on arrays, without a ledger; or the ledger does not keep it.
+        """
+        receipt, columns, rows = self._received()
+        found: dict[str, Any] = receipt.paid.certificate("", columns, rows)
+        return found
+
+    def _received(self) -> Any:
+        check_is_fitted(self)
+        receipt = self.__dict__.get("_receipt")
+        if receipt is None:
+            raise InvalidParameter(
+                "this model was fitted on arrays, without a ledger.", hint="session.fit(model, features=…, target=…)"
+            )
+        return receipt
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        state.pop("_receipt", None)  # it holds the account
+        return state
+
     def _guarantee(self) -> tuple[Fraction, Fraction]:
         """Return ε and δ.
 

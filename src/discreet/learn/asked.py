@@ -1,0 +1,154 @@
+"""Fits that a session asks of its tables: which columns are read, as SQL, and the fitted estimator that comes out.
+
+Bounds, labels and the target's range are those that the owner declared. A number is read as its distance from the
+middle of its bounds, so that what is missing counts as the middle.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sklearn.base import clone
+
+from discreet.catalog.schema import Fact, Range, Values, find_table
+from discreet.engine.person_recipe import as_json
+from discreet.errors import InvalidParameter, MissingBounds
+from discreet.learn.descent import LinearDescent
+from discreet.verify.certificate.seal import answer
+
+if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
+    from discreet.engine.recipe import Receipt
+    from discreet.plan.plan import Plan
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class SessionFit(LinearDescent):
+    """A descent whose result is a fitted estimator.
+
+    Attributes:
+        model: the estimator, with its declarations; a fit leaves it as it is.
+    """
+
+    model: Any = field(default=None, repr=False, compare=False)
+
+    def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
+        """Return a fitted estimator: all of it follows from the state."""
+        found = as_json(state)
+        columns, rows = self.table(plan, found)
+        fitted: Any = clone(self.model)
+        fitted.accept(self, plan, found)
+        fitted.__dict__["_receipt"] = (receipt, columns, [tuple(row) for row in rows])
+        return fitted
+
+    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
+        """Return the weights as JSON, of which the ledger keeps a digest."""
+        return {"": answer(*self.table(plan, as_json(state)))}
+
+
+@dataclass(frozen=True, slots=True)
+class AskedColumns:
+    """What a session's fit reads.
+
+    Attributes:
+        facts: what is declared of each feature.
+        target: what is declared of the target.
+        name: the target's name.
+        table: the table's name.
+        where: a condition on its rows; None for all.
+        per_person: how many rows of a person are read at most.
+        relation: the account's.
+    """
+
+    facts: dict[str, Fact]
+    target: Fact
+    name: str
+    table: str
+    where: str | None
+    per_person: int
+    relation: str
+
+    @classmethod
+    def of(
+        cls, tables: Sequence[TableSchema], features: Sequence[str], target: str, table: str | None, where: str | None
+    ) -> AskedColumns:
+        """Read what was asked.
+
+        Raises:
+            UnknownColumn: there is no such table or column.
+            MissingBounds: nothing is declared of a column.
+            InvalidParameter: it cannot be read so.
+        """
+        if isinstance(features, str) or not features:
+            raise InvalidParameter("features= is a list of columns.", hint="features=['age', 'sex'], target='income'")
+        if table is None:
+            private = [t.name for t in tables if not t.public]
+            if len(private) != 1:
+                raise InvalidParameter(f"table= must be one of {', '.join(map(repr, private))}.")
+            (table,) = private
+        own = find_table(table, tables)
+        names = [own.find(name) for name in features]
+        goal = own.find(target)
+        if len({*names, goal}) <= len(names):
+            raise InvalidParameter("features= and target= are different columns.")
+        missing = [name for name in (*names, goal) if name not in own.facts]
+        if missing:
+            raise MissingBounds(
+                f"Nothing is declared of the columns {', '.join(map(repr, missing))}.",
+                hint=f"columns={{{missing[0]!r}: dp.Range(LOW, HIGH)}}, or dp.Values(…), when you connect",
+            )
+        rows = own.unit.max_rows or 1
+        facts = {name: own.facts[name] for name in names}
+        return cls(facts, own.facts[goal], goal, own.name, where, rows, own.relation.value)
+
+    def sql(self, labels: Sequence[Any] | None) -> str:
+        """Return the query of the columns; with labels the target is their place, and else a number."""
+        shown = [f"{_read(name, fact)} AS x{i}" for i, (name, fact) in enumerate(self.facts.items())]
+        goal = _read(self.name, self.target) if labels is None else _place(self.name, labels)
+        condition = "" if self.where is None else f" WHERE {self.where}"
+        return f"SELECT {', '.join(shown)}, {goal} AS y FROM {_name(self.table)}{condition}"
+
+
+def _read(name: str, fact: Fact) -> str:
+    """Return a column as a number: its distance from the middle of its bounds, or the place of its value."""
+    if isinstance(fact, Values):
+        return _place(name, fact.values)
+    if fact.type.is_moment:
+        raise InvalidParameter(f"the bounds of {name!r} are dates.", hint="learn from numbers, not from dates")
+    return f"CAST({_name(name)} AS DOUBLE) - ({middle_of(fact)!r})"
+
+
+def middle_of(fact: Range) -> float:
+    """Return the middle of a range."""
+    return float(fact.low + fact.high) / 2
+
+
+def _place(name: str, values: Sequence[Any]) -> str:
+    """Return the place of a column's value among these; after the last for every other."""
+    own = _name(name)
+    cases = [
+        f"WHEN {own} IS NULL THEN {i}" if v is None else f"WHEN {own} = {_literal(name, v)} THEN {i}"
+        for i, v in enumerate(values)
+    ]
+    return f"CASE {' '.join(cases)} ELSE {len(values)} END"
+
+
+def _literal(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return f"DATE '{value.isoformat()}'"
+    raise InvalidParameter(f"the values of {name!r} cannot be learned from: texts, numbers, booleans and dates can.")
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
