@@ -18,7 +18,7 @@ from discreet.errors import DiscreetError, InvalidParameter, UnknownColumn, Unsu
 from discreet.plan.planner import make_query
 from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.query.dialects.dialect import prepare
+from discreet.query.dialects.conventions import prepare
 from tests.exhaustive.plan.test_sensitivity import FACTS, ONE, SCHEMA, SHORT, as_tuple, observed
 from tests.plan.tables import planned, visits
 
@@ -70,6 +70,51 @@ def test_the_clause_pays_and_is_answered(session: Session) -> None:
     ).error("n") <= 5  # fmt: skip
 
 
+# (with a convention, without)
+ALIKE = [
+    (("SELECT WITH ANONYMIZATION OPTIONS(epsilon=0.5, delta=1e-6, kappa=1, privacy_unit_column=user_id) region, "
+     "ANON_COUNT(*) AS n FROM visits GROUP BY region"), CLAUSE),
+    ("SELECT ANON_SUM(amount CLAMPED BETWEEN 0 AND 5) AS s, ANON_COUNT(* CLAMPED BETWEEN 0 AND 2) AS n FROM visits",
+     ("SELECT SUM(amount, contribution_bounds_per_group => (0, 5)) AS s, "
+     "COUNT(*, contribution_bounds_per_group => (0, 2)) AS n FROM visits")),
+    ("SELECT ANON_AVG(amount CLAMPED BETWEEN -1 AND 5) AS a FROM visits",
+     "SELECT AVG(CASE WHEN amount IS NOT NULL THEN greatest(-1, least(5, amount)) END) AS a FROM visits"),
+    ("SELECT AVG(floor(amount), contribution_bounds_per_group => (0, 5)) AS a FROM visits",
+     "SELECT AVG(DP_CLAMP(floor(amount), 0, 5)) AS a FROM visits"),
+    ("SELECT ANON_PERCENTILE_CONT(amount, 0.5 CLAMPED BETWEEN 0 AND 5) AS q FROM visits",
+     "SELECT PERCENTILE_CONT(amount, 0.5, contribution_bounds_per_row => (0, 5)) AS q FROM visits"),
+    ("SELECT ANON_QUANTILES(amount, 4 CLAMPED BETWEEN 0 AND 5) AS q FROM visits",
+     "SELECT APPROX_QUANTILES(DP_CLAMP(amount, 0, 5), 4) AS q FROM visits"),
+    ("SELECT ANON_STDDEV_POP(amount CLAMPED BETWEEN 0 AND 5) AS s FROM visits",
+     "SELECT STDDEV_POP(amount, contribution_bounds_per_row => (0, 5)) AS s FROM visits"),
+    ("SELECT SUM(SAFE_MULTIPLY(SAFE_ADD(amount, 1), SAFE_NEGATE(SAFE_SUBTRACT(2, 1)))) AS s FROM visits",
+     "SELECT SUM((amount + 1) * (-(2 - 1))) AS s FROM visits"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "plain"), ALIKE, ids=[sql for sql, _ in ALIKE])
+def test_an_older_or_another_spelling_is_the_same_question(session: Session, sql: str, plain: str) -> None:
+    found, other = ({} if "epsilon=0.5" in s or "epsilon = 0.5" in s else {"epsilon": 1} for s in (sql, plain))
+    asked = session.plan(sql, dialect="bigquery", **found)
+    assert asked.query.identity == session.plan(plain, **other).query.identity
+
+
+def test_rows_of_a_person_can_be_capped_below_the_owners_cap(session: Session) -> None:
+    tight = session.plan(clause("epsilon=1, max_rows_contributed=2"))
+    assert [s.l1 for s in tight.query.sensitivities] == [2]
+    assert [s.l1 for s in session.plan(clause("epsilon=1")).query.sensitivities] == [3]
+
+
+def test_a_clamp_leaves_null_alone(session: Session) -> None:
+    exact = session.plan("SELECT COUNT(DP_CLAMP(nullif(amount, 5), 0, 1)) AS n FROM visits", epsilon=1)
+    assert "IS NULL" in exact.sql or "IS NOT NULL" in exact.sql
+
+
+def test_known_groups_are_asked_for_with_a_join(session: Session) -> None:
+    sql = CLAUSE.replace("privacy_unit_column = user_id", "group_selection_strategy = PUBLIC_GROUPS")
+    assert session.plan(sql).query.question.keys.count == 2
+
+
 def clause(options: str) -> str:
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({options}) COUNT(*) AS n FROM visits"
 
@@ -90,7 +135,17 @@ def clause(options: str) -> str:
         (clause("epsilon=1, delta=0.001"), {"delta": 0.01}, InvalidParameter,
          "the query's OPTIONS say delta = 0.001, and the call says 0.01."),
         (clause("epsilon=1, epsilon=2"), {}, UnsupportedQuery, "OPTIONS say epsilon twice."),
-        (clause("epsilon=1, k_threshold=5"), {}, UnsupportedQuery, "OPTIONS have no 'k_threshold' here."),
+        (clause("epsilon=1, k_threshold=5"), {}, UnsupportedQuery,
+         "How many people a shown group has at least (k_threshold) is not an option of a query."),
+        (clause("epsilon=1, max_rows_contributed=4"), {}, InvalidParameter,
+         "max_rows_contributed must be a whole number from 1 to the owner's 3, not 4."),
+        (clause("epsilon=1, kappa=1, max_groups_contributed=1"), {}, UnsupportedQuery,
+         "OPTIONS say max_groups_contributed twice."),
+        (clause("epsilon=1, group_selection_strategy=SAMPLE_AND_THRESHOLD"), {}, UnsupportedQuery,
+         "OPTIONS have no group_selection_strategy 'SAMPLE_AND_THRESHOLD' here."),
+        (("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=0.001, group_selection_strategy=PUBLIC_GROUPS) "
+         "amount AS k, COUNT(*) AS n FROM visits GROUP BY k"), {}, UnsupportedQuery,
+         "OPTIONS say that groups are public, and the groups of this query are not known."),
         (clause("epsilon"), {}, UnsupportedQuery, "OPTIONS are written name = value."),
         (clause("epsilon=1,"), {}, UnsupportedQuery, "OPTIONS are written name = value."),
         (clause("epsilon=-1"), {}, InvalidParameter, "epsilon must be above 0, not -1."),
@@ -99,10 +154,12 @@ def clause(options: str) -> str:
          "one query may ask ε = 1000000 at most, and this one asks ε = 1.00001e+06."),
         ("SELECT COUNT(*) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1) * FROM visits) t", {"epsilon": 1},
          UnsupportedQuery, "WITH DIFFERENTIAL_PRIVACY stands behind the outermost SELECT, once."),
-        ("SELECT AVG(amount, contribution_bounds_per_group => (0, 5)) FROM visits", {"epsilon": 1}, UnsupportedQuery,
-         "contribution_bounds_per_group is supported for SUM(x), COUNT(x) and COUNT(*)."),
+        ("SELECT COUNT(amount, contribution_bounds_per_row => (0, 5)) FROM visits", {"epsilon": 1}, UnsupportedQuery,
+         "contribution_bounds_per_row is not supported for COUNT(AMOUNT …)."),
+        ("SELECT ANON_SUM(amount CLAMPED BETWEEN 1) FROM visits", {"epsilon": 1}, UnsupportedQuery,
+         "CLAMPED BETWEEN has two numbers, with AND between them."),
         ("SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 5)) FROM visits", {"epsilon": 1},
-         UnsupportedQuery, "contribution_bounds_per_group is supported for SUM(x), COUNT(x) and COUNT(*)."),
+         UnsupportedQuery, "contribution_bounds_per_group stands beside DISTINCT."),
         ("SELECT SUM(amount, contribution_bounds_per_group => 5) FROM visits", {"epsilon": 1}, UnsupportedQuery,
          "contribution_bounds_per_group is the last argument of an aggregate, and has two numbers."),
         ("SELECT SUM(amount, contribution_bounds_per_group => (5)) FROM visits", {"epsilon": 1}, UnsupportedQuery,

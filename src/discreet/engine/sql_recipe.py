@@ -21,7 +21,7 @@ from discreet.plan.planner import make_plan
 from discreet.plan.query import kind_of
 from discreet.post.noisy_table import FORMAT, NoisyTable, check_format
 from discreet.privacy.exact import Real, exact, positive, probability
-from discreet.query.dialects.dialect import Prepared, prepare
+from discreet.query.dialects.conventions import Prepared, prepare
 from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ class QueryParameters:
         share, population = share_parameter("truncation", self.truncation), self.accounts[0].population
         terms = PlanTerms(population, self.version, epsilon, delta, kind_of(self.noise), share)
         plan = make_plan(prepared.text, prepared.tables, terms)
+        prepared.check_groups(all(o.query.question.keys.lists is not None for o in plan.outputs.values()))
         if plan.outer is None:
             return plan
         from discreet.engine.outer_release import tried

@@ -67,7 +67,8 @@ _OF_ONE = (exp.From, exp.Where, exp.Having, exp.Qualify, exp.Boolean, exp.Paren,
     exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop, exp.Median)  # fmt: skip
 _OF_TWO = (exp.Filter, exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ,
     exp.NullSafeNEQ, exp.Is, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Pow, exp.Nullif, exp.StartsWith,
-    exp.EndsWith, exp.Contains, exp.CovarPop, exp.CovarSamp, exp.RegrSlope)  # fmt: skip
+    exp.EndsWith, exp.Contains, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.PercentileCont,
+    exp.PercentileDisc)  # fmt: skip
 _OF_LIST = (exp.With, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Order, exp.Distinct, exp.Tuple)
 _BARE = (exp.Star, exp.Null, exp.RowNumber)
 
@@ -256,6 +257,16 @@ def _either(word: str) -> Rule:
     return rule
 
 
+def _safe(kind: type[exp.Expr]) -> Rule:
+    """SAFE_ADD(a, b) and the like: an error is NULL in any case."""
+
+    def rule(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+        left, right = (exp.Paren(this=reader.read(e)) for e in (node.this, node.expression))
+        return exp.Paren(this=kind(this=left, expression=right))
+
+    return rule
+
+
 def _position(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if _parts(node) - {"clamp_position"} != {"this", "substr"}:
         reader.refuse(node)
@@ -284,7 +295,7 @@ def _quantile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _ours(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """Functions that only private databases have."""
-    if node.name.lower() not in (*ENDS, "sum_within", "count_within"):
+    if node.name.lower() not in (*ENDS, "sum_within", "count_within", "dp_clamp"):
         reader.refuse(node)
     return exp.Anonymous(this=node.name, expressions=[reader.read(e) for e in node.expressions])
 
@@ -381,9 +392,14 @@ def cast(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
         )
     kind = reader.kinds.of(node.this)
     if made == "BIGINT" and not reader.kinds.is_whole(node.this):
-        reader.refuse(
-            node, "rounds in another way in other databases", "write CAST(ROUND(x, 0) AS …), or FLOOR, which say how"
-        )
+        rounded = _WHOLE.get(reader.dialect) if reader.kinds.is_number(node.this) else None
+        if rounded is None:
+            reader.refuse(
+                node,
+                "may round in another way in other databases",
+                "write CAST(ROUND(x, 0) AS …), or FLOOR, which say how",
+            )
+        return exp.Cast(this=rounded(reader.read(node.this)), to=exp.DataType.build("BIGINT", dialect="duckdb"))
     if made == "TEXT" and kind not in (Type.TEXT, Type.INT, Type.DATE, Type.BOOL):
         reader.refuse(node, "may be spelled in another way", "cast whole numbers and dates only")
     if made == "BOOLEAN" and kind not in (Type.INT, Type.BOOL):
@@ -408,6 +424,14 @@ _TARGETS: dict[tuple[str, str], str] = {
     ("", "BOOLEAN"): "BOOLEAN",
 }
 
+_WHOLE: dict[str, Callable[[exp.Expr], exp.Expr]] = {
+    "postgres": lambda x: x,  # halves of a double go to even, as in DuckDB
+    "bigquery": lambda x: exp.Round(this=x),  # away from zero
+    "snowflake": lambda x: exp.Round(this=x),
+    "spark": lambda x: exp.Trunc(this=x),
+}
+"""How a double becomes a whole number."""
+
 TIMES: dict[type[exp.Expr], Callable[[exp.Expr, DialectQuery], exp.Expr]] = {
     exp.Extract: extract,
     **dict.fromkeys(_FUNCTIONS, part_function),
@@ -426,6 +450,11 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Nvl2: _nvl2,
     exp.Div: _divide,
     exp.SafeDivide: lambda node, of: exp.Div(this=of.read(node.this), expression=of.read(node.expression)),
+    exp.SafeAdd: _safe(exp.Add),
+    exp.SafeSubtract: _safe(exp.Sub),
+    exp.SafeMultiply: _safe(exp.Mul),
+    exp.SafeNegate: lambda node, of: exp.Paren(this=exp.Neg(this=exp.Paren(this=of.read(node.this)))),
+    exp.SafeFunc: lambda node, of: of.read(node.this),  # an error is NULL in any case
     exp.IntDiv: _whole_divide,
     exp.Round: _round,
     exp.Log: _log,
@@ -440,6 +469,9 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Left: _end,
     exp.Right: _end,
     exp.StrPosition: _position,
+    exp.ApproxQuantiles: lambda node, of: exp.Anonymous(
+        this="APPROX_QUANTILES", expressions=[of.read(node.this), of.read(node.expression)]
+    ),
     exp.LogicalOr: _either("BOOL_OR"),
     exp.LogicalAnd: _either("BOOL_AND"),
     exp.WithinGroup: _percentile,

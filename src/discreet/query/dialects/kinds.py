@@ -53,12 +53,16 @@ class Kinds:
         if kind is not None:
             return kind
         match node:
-            case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
+            case exp.Anonymous() if node.name.lower() == "dp_clamp":
+                return self._number(node.expressions, depth)
+            case (
+                exp.Add() | exp.Sub() | exp.Mul() | exp.Mod() | exp.SafeAdd() | exp.SafeSubtract() | exp.SafeMultiply()
+            ):
                 return self._number([node.this, node.expression], depth)
             case exp.Div():
                 both = self._number([node.this, node.expression], depth)
                 return both if self._whole_division else Type.REAL
-            case exp.Neg() | exp.Abs() | exp.Paren() | exp.Min() | exp.Max():
+            case exp.Neg() | exp.SafeNegate() | exp.SafeFunc() | exp.Abs() | exp.Paren() | exp.Min() | exp.Max():
                 return self.of(node.this, depth + 1)
             case exp.Sum():  # of whole numbers it is one or not, after their width
                 return Type.REAL if self.of(node.this, depth + 1) is Type.REAL else None
@@ -71,6 +75,12 @@ class Kinds:
                 return self._common([node.args["true"], node.args.get("false")], depth)
             case _:
                 return None
+
+    def is_number(self, node: exp.Expr) -> bool:
+        """Whether its values are numbers, whole or not."""
+        inner = node.unnest()
+        kinds = self._found(inner, 0) if isinstance(inner, exp.Column) else {self.of(inner)}
+        return bool(kinds) and kinds <= {Type.INT, Type.REAL}
 
     def is_whole(self, node: exp.Expr) -> bool:
         """Whether its values are whole, so that no cast rounds them."""
@@ -95,13 +105,18 @@ class Kinds:
 
     def _column(self, column: exp.Column, depth: int) -> Type | None:
         """One kind, if all that could have this name agree on it."""
+        found = self._found(column, depth)
+        return found.pop() if len(found) == 1 else None
+
+    def _found(self, column: exp.Column, depth: int) -> set[Type | None]:
+        """Return the kinds of all that could have this name."""
         name = column.name.lower()
         found = set(self._columns.get(name, ()))
         for e in self._outputs.get(name, ()):
             own = isinstance(e, exp.Column) and e.name.lower() == name
             if not own:
                 found.add(self.of(e, depth + 10))
-        return found.pop() if len(found) == 1 else None
+        return found
 
     def _number(self, parts: Sequence[exp.Expr | None], depth: int) -> Type | None:
         kinds = [self.of(p, depth + 1) for p in parts]

@@ -126,6 +126,9 @@ def named(node: exp.Expr) -> Applied:
             args[0],
             exp.Mul(this=args[1], expression=exp.Floor(this=exp.Div(this=args[0], expression=args[1]))),
         ]
+    if name == "dp_clamp" and len(args) == 3:  # of NULL it is NULL, unlike least and greatest
+        inside = exp.Greatest(this=args[1], expressions=[exp.Least(this=args[2], expressions=[args[0]])])
+        return "case", [exp.Not(this=exp.Is(this=args[0], expression=exp.Null())), inside, exp.Null()]
     if name in ("date_sub", "datesub") and len(args) == 3:
         return difference_of("sub", *args)
     if name in _PARTS and len(args) == 1:
