@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -62,7 +63,7 @@ def of_duckdb(sql: str) -> list[tuple[Any, ...]]:
 
 def in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Rows with numbers that may be compared, in an order of their own."""
-    kept = [tuple(round(v, 6) if isinstance(v, float) else v for v in row) for row in rows]
+    kept = [tuple(round(float(v), 6) if isinstance(v, float | Decimal) else v for v in row) for row in rows]
     return sorted(kept, key=repr)
 
 
@@ -95,6 +96,27 @@ SAME: list[tuple[str, str]] = [
     ("SELECT sex AS gender, ward AS sex, COUNT(*) FROM visits JOIN people USING (person) GROUP BY sex, ward", ""),
     ("SELECT age AS years, ward AS age, COUNT(*) FROM visits GROUP BY age, ward HAVING age > 40 ORDER BY age + 1",
      "SELECT age AS years, ward, COUNT(*) FROM visits GROUP BY age, ward HAVING age > 40"),
+    ("SELECT to_char(seen, 'YYYY-MM') AS m, COUNT(*) FROM visits GROUP BY to_char(seen, 'YYYY-MM')",
+     "SELECT strftime(seen, '%Y-%m') AS m, COUNT(*) FROM visits GROUP BY 1"),
+    ("SELECT to_char(seen, 'FMMonth FMDD, YYYY (Q) HH24:MI \"h%\"') AS m, COUNT(*) FROM visits GROUP BY 1",
+     "SELECT strftime(seen, '%B ') || day(seen) || strftime(seen, ', %Y (') || quarter(seen) || "
+     "strftime(seen, ') %H:%M h%%'), "
+     "COUNT(*) FROM visits GROUP BY 1"),
+    ("SELECT to_char(seen, 'DY Day D') AS m, COUNT(*) FROM visits GROUP BY 1",
+     "SELECT upper(strftime(seen, '%a')) || ' ' || rpad(strftime(seen, '%A'), 9, ' ') || ' ' || "
+     "(dayofweek(seen) + 1), "
+     "COUNT(*) FROM visits GROUP BY 1"),
+    ("SELECT SUM(CAST(cost / 7 AS DECIMAL(4, 2))), SUM((cost / 7)::DECIMAL), SUM(CAST(cost / 7 AS DECIMAL(3))) "
+     "FROM visits", ""),
+    ("SELECT SUM(least(9, greatest(0, CAST(age AS DECIMAL(3, 1))))), CAST(AVG(cost) AS DECIMAL(9, 1)) FROM visits",
+     "SELECT 54.0, CAST(AVG(cost) AS DECIMAL(9, 1)) FROM visits"),
+    ("SELECT SUM(CAST(age AS DECIMAL(3, 2))) FROM visits WHERE age = 30", "SELECT 0.0"),  # an error is NULL
+    ("SELECT COUNT(*) FROM visits WHERE until - seen > INTERVAL '23 hours' OR seen - until >= INTERVAL 1 MONTH", ""),
+    ("SELECT COUNT(*) FROM visits WHERE INTERVAL '1 day' < until - seen AND (until - seen) <> INTERVAL '2' DAY", ""),
+    ("SELECT COUNT(*) FROM visits WHERE EXTRACT(day FROM until - seen) = 0", ""),
+    ("SELECT SUM(greatest(-90, least(90, EXTRACT(day FROM (until - seen))))) FROM visits", ""),
+    ("SELECT SUM(greatest(-9e6, least(9e6, date_part('epoch', until - seen)))) FROM visits", ""),
+    ("SELECT COUNT(*) FROM visits WHERE EXTRACT(day FROM seen - INTERVAL 1 DAY) < 7", ""),
     ("SELECT upper(ward) AS ward, COUNT(*) FROM visits GROUP BY ward", ""),
 ]  # fmt: skip
 
@@ -106,7 +128,9 @@ def test_a_spelling_means_what_duckdb_makes_of_its_own(
     without_noise(monkeypatch, lambda *_: None)
     found = session.sql(sql, epsilon=10**5, delta="1e-3")
     counts = [i for i, column in enumerate(found.columns) if column.lower().startswith("count")]
-    empty = [tuple(row) for row in found.rows if counts and not any(row[i] for i in counts)]  # known groups of nobody
+    empty = [
+        tuple(row) for row in found.rows if 0 < len(counts) < len(row) and not any(row[i] for i in counts)
+    ]  # known groups of nobody
     kept = [tuple(row) for row in found.rows if tuple(row) not in empty]
     assert in_order(kept) == in_order(of_duckdb(plain or sql))
 
@@ -126,6 +150,11 @@ def test_a_group_of_nobody_is_shown_or_missing_by_noise_and_the_release_says_so(
 
 
 REFUSED = {
+    "SELECT COUNT(*) FROM visits WHERE to_char(seen, 'W') = '1'": "The format of to_char() holds a part",
+    "SELECT COUNT(*) FROM visits WHERE to_char(seen, ward) = '1'": "must be written out",
+    "SELECT COUNT(*) FROM visits WHERE to_char(cost, 'YYYY') = '1'": "STRFTIME does not take",
+    "SELECT COUNT(until - seen) FROM visits": "- does not take (a time, a time)",
+    "SELECT COUNT(*) FROM visits WHERE EXTRACT(hour FROM until - seen) > 1": "- does not take (a time, a time)",
     "SELECT COUNT(*) FROM other.visits": "has a schema before it that is not connected",
     "SELECT COUNT(*) FROM my.main.visits": "has a schema before it",
     "WITH visits AS (SELECT * FROM people) SELECT COUNT(*) FROM main.visits, visits v": "has a schema before it",

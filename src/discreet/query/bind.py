@@ -18,6 +18,7 @@ from discreet.query.keys import JointKeys
 from discreet.query.parse import is_aggregate, word
 from discreet.query.scope import Scope, as_stored
 from discreet.query.syntax import function_of
+from discreet.query.syntax.moments import microseconds_of
 
 DEEPEST = 60
 """Levels of nesting in one expression."""
@@ -118,7 +119,7 @@ def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: in
         raise UnsupportedQuery(f"An expression nests more than {DEEPEST} levels.", hint="write it flatter")
     if isinstance(node, exp.Paren):
         return bind(node.this, leaf, depth)
-    found = leaf(node, depth) or _constant(node) or _negative(node)
+    found = leaf(node, depth) or _constant(node) or _negative(node) or _elapsed(node, leaf, depth)
     if found is not None:
         return found
     if node.key in ("and", "or"):  # a list of conditions is as flat as it looks
@@ -132,6 +133,47 @@ def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: in
     if name == "neg" and isinstance(args[0], Literal) and isinstance(args[0].value, int | float):
         return _number(0 - args[0].value)  # −0.0 is 0, as it is of a decimal
     return call(name, args)
+
+
+def _elapsed(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: int) -> Expr | None:
+    """Return what is asked of the time between two times, which is no value of its own: its days or seconds, or whether
+    it is longer than an INTERVAL.
+    """
+    if (
+        isinstance(node, exp.Anonymous)
+        and node.name.lower() in ("date_part", "datepart")
+        and len(node.expressions) == 2
+    ):
+        node = exp.Extract(this=node.expressions[0], expression=node.expressions[1])
+    match node:
+        case exp.Extract(this=part, expression=between):
+            word = part.name.lower().removesuffix("s")
+            ends = _ends(between, leaf, depth) if word in ("epoch", "day") else None
+            if ends is None or word == "day":
+                return ends and call("sub_day", ends)
+            return call("/", [call("sub_microsecond", ends), Literal(1_000_000, Type.INT)])
+        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() | exp.EQ() | exp.NEQ():
+            sides = [node.this, node.expression]
+            lengths = [microseconds_of(side) for side in sides]
+            if lengths == [None, None] or None not in lengths:
+                return None
+            ends = _ends(sides[lengths.index(None)], leaf, depth)
+            if ends is None:
+                return None
+            both = [call("sub_microsecond", ends) if n is None else _number(n) for n in lengths]
+            return call(function_of(node)[0], both)
+        case _:
+            return None
+
+
+def _ends(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: int) -> list[Expr] | None:
+    """Return the earlier and the later end of a difference of two times; None of anything else."""
+    inner = node.unnest()
+    if not isinstance(inner, exp.Sub) or any(isinstance(e.unnest(), exp.Interval) for e in inner.iter_expressions()):
+        return None
+    ends = [bind(e, leaf, depth + 2) for e in (inner.expression, inner.this)]
+    kinds = {e.type for e in ends}
+    return ends if Type.TIMESTAMP in kinds and kinds <= {Type.TIMESTAMP, Type.DATE} else None
 
 
 @dataclass(frozen=True, slots=True)

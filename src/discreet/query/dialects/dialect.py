@@ -127,14 +127,16 @@ class Reader:
         )
 
     def _check_names(self, select: exp.Select) -> None:
-        """Databases differ on what a name in GROUP BY, HAVING or ORDER BY means that is an output's and a column's."""
+        """Databases differ on what a name in HAVING or ORDER BY means that is an output's and a column's; in WHERE and
+        GROUP BY it is the column's in all of them but BigQuery.
+        """
         outputs = {
             e.alias.lower()
             for e in select.expressions
             if isinstance(e, exp.Alias)
             and not (isinstance(e.this, exp.Column) and e.this.name.lower() == e.alias.lower())
         }
-        for clause in ("where", "group", "having", "qualify", "order"):
+        for clause in ("having", "qualify", "order", *(["group"] if self.dialect == "bigquery" else [])):
             part = select.args.get(clause)
             for column in part.find_all(exp.Column) if part is not None else ():
                 if not column.table and column.name.lower() in outputs & self._folded:
@@ -199,6 +201,10 @@ def _plain(tree: exp.Expr) -> exp.Expr:
         match node:
             case exp.Ordered():
                 node.set("nulls_first", bool(node.args.get("nulls_first")) or None)
+            case exp.DateTrunc():
+                node.replace(exp.TimestampTrunc(this=node.this, unit=exp.Var(this=node.args["unit"].name)))
+            case exp.ToChar():
+                node.replace(exp.Anonymous(this="TO_CHAR", expressions=[node.this, node.args["format"]]))
             case exp.ApproxQuantiles():
                 node.replace(exp.Anonymous(this="APPROX_QUANTILES", expressions=[node.this, node.expression]))
             case exp.LogicalOr():

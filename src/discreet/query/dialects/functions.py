@@ -5,10 +5,11 @@ Casts, and the parts of times, as other databases have them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from discreet.catalog.types import Type
 from discreet.query.dialects.kinds import DialectQuery
@@ -62,15 +63,18 @@ def _known(*parts: str, marks: tuple[str, ...] = ()) -> tuple[frozenset[str], fr
 
 _ONE, _TWO, _LIST = _known("this"), _known("this", "expression"), _known("expressions")
 
-_OF_ONE = (exp.From, exp.Where, exp.Having, exp.Qualify, exp.Boolean, exp.Paren, exp.Exists, exp.Not, exp.Neg,
+_OF_ONE = (exp.From, exp.Where, exp.Having, exp.Qualify, exp.Boolean, exp.Paren, exp.Not, exp.Neg,
     exp.Abs, exp.Floor, exp.Ceil, exp.Sign, exp.Sqrt, exp.Ln, exp.Exp, exp.Lower, exp.Upper, exp.Sum, exp.Avg,
+    exp.Cbrt, exp.Sin, exp.Cos, exp.Tan, exp.Radians, exp.Degrees,
     exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop, exp.Median)  # fmt: skip
 _OF_TWO = (exp.Filter, exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ,
-    exp.NullSafeNEQ, exp.Is, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Pow, exp.Nullif, exp.StartsWith,
-    exp.EndsWith, exp.Contains, exp.CovarPop, exp.CovarSamp, exp.RegrSlope, exp.PercentileCont,
+    exp.NullSafeNEQ, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Pow, exp.Nullif, exp.StartsWith,
+    exp.EndsWith, exp.Contains, exp.CovarPop, exp.CovarSamp, exp.RegrSlope,
+    exp.RegrIntercept, exp.RegrR2, exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy, exp.RegrSxx, exp.RegrSxy, exp.RegrSyy,
+    exp.PercentileCont,
     exp.PercentileDisc)  # fmt: skip
 _OF_LIST = (exp.With, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Order, exp.Distinct, exp.Tuple)
-_BARE = (exp.Star, exp.Null, exp.RowNumber)
+_BARE = (exp.Star, exp.Null, exp.RowNumber, exp.Rank, exp.DenseRank)
 
 NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
     **dict.fromkeys(_OF_ONE, _ONE),
@@ -95,7 +99,15 @@ NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
     exp.Column: _known("this", "table", "db", "catalog"),
     exp.Identifier: _known("this", marks=("quoted",)),
     exp.Literal: _known("this", "is_string"),
-    exp.Window: _known("this", "partition_by", "order", marks=("over",)),
+    exp.Window: _known("this", "partition_by", "order", "spec", "over"),
+    exp.WindowSpec: _known("kind", "start", "start_side", "end", "end_side"),
+    exp.Lag: _known("this", "offset", "default"),
+    exp.Lead: _known("this", "offset", "default"),
+    exp.FirstValue: _ONE,
+    exp.LastValue: _ONE,
+    exp.Ntile: _ONE,
+    exp.SplitPart: _known("this", "delimiter", "part_index"),
+    exp.WidthBucket: _known("this", "min_value", "max_value", "num_buckets"),
     exp.In: _known("this", "expressions", "query"),
     exp.Between: _known("this", "low", "high"),
     exp.Trunc: _known("this", marks=("fractions_supported",)),
@@ -257,6 +269,110 @@ def _either(word: str) -> Rule:
     return rule
 
 
+def _is(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """IS NULL, IS TRUE, and with NOT, which some parsers note on the node."""
+    if not _parts(node) <= {"this", "expression", "negate"}:
+        reader.refuse(node)
+    made = exp.Is(this=reader.read(node.this), expression=reader.read(node.expression))
+    return exp.Not(this=made) if node.args.get("negate") else made
+
+
+def _exists(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    return exp.Exists(this=reader.read(node.this)) if _parts(node) == {"this"} else reader.refuse(node)
+
+
+def _last_day(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    return exp.LastDay(this=reader.read(node.this)) if _parts(node) == {"this"} else reader.refuse(node)
+
+
+def _spelled(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """FORMAT_DATE, DATE_FORMAT and TO_CHAR, of a date or time."""
+    form, moment = node.args.get("format"), node.this
+    while isinstance(moment, _AS_MOMENT) and _parts(moment) == {"this"}:
+        moment = moment.this
+    if reader.kinds.of(moment) in (Type.DATE, Type.TIMESTAMP) and _parts(node) == {"this", "format"}:
+        if reader.dialect == "postgres":  # whose format the parser has put into another spelling, not knowing all of it
+            form = parse_one(node.sql(dialect="postgres"), dialect="duckdb").args.get("format")
+        whole = form.name if isinstance(form, exp.Literal) else ""
+        if reader.dialect == "postgres" or (isinstance(node, exp.ToChar) and _PARTS.fullmatch(whole)):
+            return exp.Anonymous(this="TO_CHAR", expressions=[reader.read(moment), exp.Literal.string(whole)])
+        if isinstance(node, exp.TimeToStr) and _FORMAT.fullmatch(whole):
+            return exp.TimeToStr(this=reader.read(moment), format=exp.Literal.string(whole))
+    reader.refuse(
+        node,
+        "may be spelled in another way",
+        "of a date or time, years, months, days, hours, minutes and seconds are read",
+    )
+
+
+_AS_MOMENT = (exp.TsOrDsToDate, exp.TsOrDsToTimestamp, exp.TsOrDsToDatetime, exp.TimeStrToTime)
+_FORMAT = re.compile("(?:%[YymdHMSj]|[^%A-Za-z])+")
+_PARTS = re.compile("(?:YYYY|MM|DD|HH24|MI|SS|[^A-Za-z])+")
+
+
+def _difference(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """Days between dates: what databases agree on; other units count borders in some and whole ones in others."""
+    unit = node.args.get("unit")
+    name = "DAY" if unit is None else unit.name.upper()
+    ends = [e.this if isinstance(e, exp.TsOrDsToDate) else e for e in (node.this, node.expression)]
+    days = all(reader.kinds.of(e) is Type.DATE for e in ends)
+    borders = reader.dialect in ("snowflake", "bigquery") and bool(node.args.get("date_part_boundary"))
+    if not _parts(node) <= {"this", "expression", "unit", "date_part_boundary"}:
+        reader.refuse(node)
+    if not (name == "DAY" and days) and not (borders and name in ("YEAR", "QUARTER", "MONTH", "DAY")):
+        reader.refuse(node, "may count in another way", "days between two dates are read: CAST both to DATE")
+    return exp.DateDiff(
+        this=reader.read(ends[0]), expression=reader.read(ends[1]), unit=exp.Var(this=name), date_part_boundary=True
+    )
+
+
+def _moved(sign: int) -> Rule:
+    """DATE_ADD, DATEADD, DATE_SUB: a time and a number of units."""
+
+    def rule(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+        moment, count, unit = node.this, node.expression, node.args.get("unit")
+        if isinstance(moment, exp.TsOrDsToDate) and _parts(moment) == {"this"}:
+            moment = moment.this
+        if isinstance(count, exp.Interval):
+            count, unit = count.this, count.args.get("unit")
+        name, kind = _unit(unit), reader.kinds.of(moment)
+        if (
+            not _parts(node) <= {"this", "expression", "unit"}
+            or name is None
+            or kind not in (Type.DATE, Type.TIMESTAMP)
+        ):
+            reader.refuse(node, "may count in another way", "write x + INTERVAL '3' DAY, of a date or time")
+        whole = isinstance(count, exp.Literal) and count.name.isdigit()
+        if not whole and reader.kinds.of(count) is not Type.INT:
+            reader.refuse(node, "may count in another way", "add a whole number of units")
+        number = exp.Literal.string(count.name) if whole else exp.Paren(this=reader.read(count))
+        step = exp.Interval(this=number, unit=exp.Var(this=name))
+        made = (exp.Add if sign > 0 else exp.Sub)(this=exp.Paren(this=reader.read(moment)), expression=step)
+        if kind is Type.DATE and name in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY"):
+            return exp.Cast(this=made, to=exp.DataType(this=exp.DataType.Type.DATE))
+        return exp.Paren(this=made)
+
+    return rule
+
+
+def _interval(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """INTERVAL '3' DAY, INTERVAL '3 months': a written whole number of units."""
+    name, count = _unit(node.args.get("unit")), node.this
+    if (
+        _parts(node) != {"this", "unit"}
+        or name is None
+        or not isinstance(count, exp.Literal)
+        or not count.name.isdigit()
+    ):
+        reader.refuse(node, "is no whole number of units", "write INTERVAL '3' MONTH")
+    return exp.Interval(this=exp.Literal.string(count.name), unit=exp.Var(this=name))
+
+
+def _unit(unit: exp.Expr | None) -> str | None:
+    name = "" if unit is None else unit.name.upper().removesuffix("S")
+    return name if name in (*UNITS, "SECOND") else None
+
+
 def _safe(kind: type[exp.Expr]) -> Rule:
     """SAFE_ADD(a, b) and the like: an error is NULL in any case."""
 
@@ -382,6 +498,8 @@ def cast(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     parts = _parts(node) - {"this", "to", "safe", "requires_string"}
     if isinstance(node.this, exp.IntDiv) and word == "DECIMAL" and reader.dialect == "postgres":
         return reader.read(node.this)  # as the parser reads DIV(a, b)
+    if word == "DECIMAL" and not parts and (target.expressions or reader.dialect in ("bigquery", "spark")):
+        return _decimal(node, reader)
     whole = reader.dialect == "snowflake" and [e.name for e in target.expressions] == ["38", "0"]  # NUMBER itself
     if parts or (target.expressions and not whole):
         reader.refuse(node, "rounds or cuts to a size", "cast to a type without a size")
@@ -410,8 +528,8 @@ def cast(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 _TARGETS: dict[tuple[str, str], str] = {
     **{("", word): "BIGINT" for word in ("INT", "BIGINT", "SMALLINT", "TINYINT")},
     ("", "DOUBLE"): "DOUBLE",
+    ("", "FLOAT"): "DOUBLE",  # numbers are doubles here
     ("postgres", "DECIMAL"): "DOUBLE",  # without a size it keeps all digits
-    ("snowflake", "FLOAT"): "DOUBLE",  # all of Snowflake's have 64 bits
     ("snowflake", "DECIMAL"): "BIGINT",  # NUMBER without a size is whole
     ("", "TEXT"): "TEXT",
     ("", "VARCHAR"): "TEXT",
@@ -423,6 +541,18 @@ _TARGETS: dict[tuple[str, str], str] = {
     ("spark", "TIMESTAMPNTZ"): "TIMESTAMP",
     ("", "BOOLEAN"): "BOOLEAN",
 }
+
+
+def _decimal(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """CAST to DECIMAL(p, s), which rounds halves away from zero in all of them."""
+    sizes = [e.name for e in node.args["to"].expressions] or (["10", "0"] if reader.dialect == "spark" else [])
+    if sizes == ["38", "0"] and reader.kinds.is_whole(node.this):
+        return exp.Cast(this=reader.read(node.this), to=exp.DataType.build("BIGINT", dialect="duckdb"))
+    if not reader.kinds.is_number(node.this) and reader.kinds.of(node.this) is not Type.TEXT:
+        reader.refuse(node, "may round in another way", "CAST numbers")
+    written = f"DECIMAL({', '.join([*sizes, '0'][:2])})" if sizes else "DOUBLE"
+    return exp.Cast(this=reader.read(node.this), to=exp.DataType.build(written, dialect="duckdb"))
+
 
 _WHOLE: dict[str, Callable[[exp.Expr], exp.Expr]] = {
     "postgres": lambda x: x,  # halves of a double go to even, as in DuckDB
@@ -454,6 +584,15 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.SafeSubtract: _safe(exp.Sub),
     exp.SafeMultiply: _safe(exp.Mul),
     exp.SafeNegate: lambda node, of: exp.Paren(this=exp.Neg(this=exp.Paren(this=of.read(node.this)))),
+    exp.Is: _is,
+    exp.Exists: _exists,
+    exp.LastDay: _last_day,
+    exp.TimeToStr: _spelled,
+    exp.ToChar: _spelled,
+    exp.DateDiff: _difference,
+    exp.Interval: _interval,
+    **dict.fromkeys((exp.DateAdd, exp.DatetimeAdd, exp.TimestampAdd, exp.TsOrDsAdd), _moved(1)),
+    **dict.fromkeys((exp.DateSub, exp.DatetimeSub, exp.TimestampSub), _moved(-1)),
     exp.SafeFunc: lambda node, of: of.read(node.this),  # an error is NULL in any case
     exp.IntDiv: _whole_divide,
     exp.Round: _round,

@@ -62,6 +62,8 @@ class Kinds:
             case exp.Div():
                 both = self._number([node.this, node.expression], depth)
                 return both if self._whole_division else Type.REAL
+            case exp.DateAdd() | exp.DateSub() | exp.TsOrDsAdd() if self.of(node.this, depth + 1) is Type.TIMESTAMP:
+                return Type.TIMESTAMP
             case exp.Neg() | exp.SafeNegate() | exp.SafeFunc() | exp.Abs() | exp.Paren() | exp.Min() | exp.Max():
                 return self.of(node.this, depth + 1)
             case exp.Sum():  # of whole numbers it is one or not, after their width

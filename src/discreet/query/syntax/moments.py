@@ -77,6 +77,75 @@ def _difference(node: exp.Expr) -> Applied:
     return difference_of("diff", node.args.get("unit") or exp.Literal.string("day"), node.expression, node.this)
 
 
+_TO_CHAR: dict[str, str] = {
+    "YYYY": "%Y", "YY": "%y", "IYYY": "%G", "IW": "%V", "MM": "%m", "DDD": "%j", "DD": "%d", "ID": "%u",
+    "HH24": "%H", "HH12": "%I", "HH": "%I", "MI": "%M", "SS": "%S", "US": "%f", "AM": "%p", "PM": "%p",
+    "Mon": "%b", "Dy": "%a",
+}  # fmt: skip
+"""Parts of PostgreSQL's formats, and strftime's."""
+_NAMES = {"MONTH": "%B", "DAY": "%A", "MON": "%b", "DY": "%a"}
+_TO_CHAR_PART = re.compile(
+    '"([^"]*)"|(FM)?(YYYY|IYYY|YY|IW|MM|MONTH|Month|month|MON|Mon|mon|MI|DDD|DD|DAY|Day|day|DY|Dy|dy|ID|D|HH24|HH12|HH|'
+    "SS|US|AM|PM|Q)|([^A-Za-z])|(.)",
+    re.DOTALL,
+)
+
+
+def _to_char(node: exp.Expr) -> Applied:
+    """to_char(t, 'YYYY-MM'), with PostgreSQL's formats of times, as strftime's parts joined together."""
+    nothing_but(node, {"this", "format"})
+    form = node.args.get("format")
+    if not isinstance(form, exp.Literal) or not form.is_string:
+        raise UnsupportedQuery("The format of to_char() must be written out.", hint="to_char(t, 'YYYY-MM')")
+    texts: list[exp.Expr] = []
+    plain = ""
+    for quoted, trimmed, part, other, unknown in _TO_CHAR_PART.findall(form.name):
+        if unknown:
+            raise UnsupportedQuery(
+                f"The format of to_char() holds a part that is not supported: {form.name!r:.40}.",
+                hint=f"of a time: {' '.join(_TO_CHAR)} Month Day D Q, FM before a name; or strftime(t, '%Y-%m')",
+            )
+        special = _special(part, node.this, trimmed=bool(trimmed))
+        if special is None:
+            plain += _TO_CHAR[part] if part else (quoted or other).replace("%", "%%")
+            continue
+        texts += [*([_strftime(node.this, plain)] if plain else []), special]
+        plain = ""
+    texts += [_strftime(node.this, plain)] if plain else []
+    if not texts:
+        raise UnsupportedQuery("The format of to_char() is empty.", hint="to_char(t, 'YYYY-MM')")
+    made = texts[0]
+    for text in texts[1:]:
+        made = exp.DPipe(this=made, expression=text)
+    if isinstance(made, exp.TimeToStr):
+        return "strftime", [made.this, made.args["format"]]
+    return ("||", [made.this, made.expression]) if isinstance(made, exp.DPipe) else ("coalesce", [made])
+
+
+def _strftime(moment: exp.Expr, form: str) -> exp.Expr:
+    """Return the text of a format, which is itself where it holds no part."""
+    if re.search("%[^%]", form):
+        return exp.TimeToStr(this=moment, format=exp.Literal.string(form))
+    return exp.Literal.string(form.replace("%%", "%"))
+
+
+def _special(part: str, moment: exp.Expr, *, trimmed: bool) -> exp.Expr | None:
+    """Return a part that strftime has no letters for: numbers of one digit, and names that are padded or cased."""
+    if part in ("Q", "D") or (trimmed and part in ("MM", "DD")):
+        word = {"Q": "QUARTER", "D": "DAYOFWEEK", "MM": "MONTH", "DD": "DAY"}[part]
+        number: exp.Expr = exp.Extract(this=exp.Var(this=word), expression=moment)
+        number = exp.Add(this=number, expression=exp.Literal.number(1)) if part == "D" else number
+        return exp.Cast(this=number, to=exp.DataType.build("VARCHAR"))
+    if part.upper() not in _NAMES or part in ("Mon", "Dy"):
+        return None
+    name: exp.Expr = exp.TimeToStr(this=moment, format=exp.Literal.string(_NAMES[part.upper()]))
+    if part.isupper() or part.islower():
+        name = exp.Upper(this=name) if part.isupper() else exp.Lower(this=name)
+    if trimmed or len(part) < 3 or part.upper() == "MON":
+        return name
+    return exp.Pad(this=name, expression=exp.Literal.number(9), fill_pattern=exp.Literal.string(" "))
+
+
 def _plus(node: exp.Expr) -> Applied | None:
     """Return a time and an interval on either side; anything else is a plain sum."""
     nothing_but(node, {"this", "expression"})
@@ -117,6 +186,23 @@ def _steps(interval: exp.Expr, sign: int) -> list[tuple[str, exp.Expr]]:
         return _written(f"{count.name} {unit.name if unit else ''}", sign)
     name, factor = _unit(unit.name if isinstance(unit, exp.Var) else "")
     return [(name, _times(count, sign * factor))]
+
+
+def microseconds_of(node: exp.Expr) -> int | None:
+    """Return how long a written INTERVAL is, as databases compare it: a month has 30 days; None of anything else."""
+    interval = node.unnest()
+    if not isinstance(interval, exp.Interval):
+        return None
+    total = 0
+    for name, count in _steps(interval, 1):
+        number = count.this if isinstance(count, exp.Neg) else count
+        if not isinstance(number, exp.Literal):
+            return None
+        total += (-1 if number is not count else 1) * int(number.name) * _LENGTHS[name]
+    return total
+
+
+_LENGTHS = {"add_months": 30 * 86_400_000_000, "add_days": 86_400_000_000, "add_microseconds": 1}
 
 
 def _written(text: str, sign: int) -> list[tuple[str, exp.Expr]]:
@@ -176,5 +262,6 @@ MOMENT_RULES: dict[type[exp.Expr], Callable[[exp.Expr], Applied | None]] = {
     exp.Add: _plus,
     exp.Sub: _minus,
     exp.DateAdd: _date_add,
+    exp.ToChar: _to_char,
 }
 """Node → the rule that reads it; None when the node is no business of dates."""

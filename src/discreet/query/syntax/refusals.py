@@ -82,7 +82,6 @@ _REASONS: dict[type[exp.Expr], tuple[str, str]] = {
         "to_timestamp() is not supported here.",
         "write TIMESTAMP '1970-01-01' + INTERVAL (n) SECOND",
     ),
-    exp.ToChar: ("to_char() is not supported here.", "use strftime(d, '%Y-%m')"),
     exp.Repeat: ("repeat() is not supported here: texts may not grow without bound.", "use lpad or rpad"),
     exp.Reverse: ("reverse() is not supported here.", "use right(x, n) or ends_with(x, 'end')"),
     exp.Chr: ("chr() is not supported here.", "write the character itself"),

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
+from discreet.query.parse import has_aggregate
 from discreet.query.syntax.refusals import nothing_but, refuse
 
 Applied: TypeAlias = tuple[str, list[exp.Expr]]
@@ -116,16 +117,26 @@ def _cast(node: exp.Expr) -> Applied:
             f"CAST to {word} is not supported here.", hint="cast to BIGINT, DOUBLE, VARCHAR, DATE or TIMESTAMP"
         )
     if word == "DECIMAL":
-        digits = str(target.expressions[1]) if len(target.expressions) > 1 else "n"
-        raise UnsupportedQuery(
-            f"CAST to {' '.join(target.sql(dialect='duckdb').split())} is not supported here: numbers are doubles.",
-            hint=f"CAST(x AS DOUBLE), or round(x, {digits}) for as many decimals",
-        )
+        return _decimal(node, [str(e) for e in target.expressions])
     number = node.this.unnest()
     number = number.this if isinstance(number, exp.Neg) else number
     if kind is Type.INT and isinstance(number, exp.Literal) and not number.is_string and "." in number.name:
         return "as bigint", [exp.Round(this=node.this)]  # halves of a decimal go away from zero, a double's to even
     return f"as {kind.value.lower()}", [node.this]
+
+
+def _decimal(node: exp.Expr, sizes: list[str]) -> Applied:
+    """DECIMAL(p, s): a double with s decimals; NULL on a row where it would have more than p digits."""
+    digits, decimals = (int(n) for n in (sizes or ["18", "3"]) + ["0"] * (2 - len(sizes or ["18", "3"])))
+    rounded = exp.Round(this=_real(node.this), decimals=exp.Literal.number(decimals))
+    if has_aggregate(node.this):
+        return "round", [rounded.this, rounded.args["decimals"]]
+    fits = exp.LT(this=exp.Abs(this=rounded), expression=exp.Literal.number(f"1e{digits - decimals}"))
+    return "case", [fits, rounded, exp.Null()]
+
+
+def _real(e: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=e, to=exp.DataType.build("DOUBLE"))
 
 
 def _trim(node: exp.Expr) -> Applied:
