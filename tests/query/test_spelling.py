@@ -99,15 +99,15 @@ SAME: list[tuple[str, str]] = [
     ("SELECT to_char(seen, 'YYYY-MM') AS m, COUNT(*) FROM visits GROUP BY to_char(seen, 'YYYY-MM')",
      "SELECT strftime(seen, '%Y-%m') AS m, COUNT(*) FROM visits GROUP BY 1"),
     ("SELECT to_char(seen, 'FMMonth FMDD, YYYY (Q) HH24:MI \"h%\"') AS m, COUNT(*) FROM visits GROUP BY 1",
-     "SELECT strftime(seen, '%B ') || day(seen) || strftime(seen, ', %Y (') || quarter(seen) || "
+     ("SELECT strftime(seen, '%B ') || day(seen) || strftime(seen, ', %Y (') || quarter(seen) || "
      "strftime(seen, ') %H:%M h%%'), "
-     "COUNT(*) FROM visits GROUP BY 1"),
+     "COUNT(*) FROM visits GROUP BY 1")),
     ("SELECT to_char(seen, 'DY Day D') AS m, COUNT(*) FROM visits GROUP BY 1",
-     "SELECT upper(strftime(seen, '%a')) || ' ' || rpad(strftime(seen, '%A'), 9, ' ') || ' ' || "
+     ("SELECT upper(strftime(seen, '%a')) || ' ' || rpad(strftime(seen, '%A'), 9, ' ') || ' ' || "
      "(dayofweek(seen) + 1), "
-     "COUNT(*) FROM visits GROUP BY 1"),
-    ("SELECT SUM(CAST(cost / 7 AS DECIMAL(4, 2))), SUM((cost / 7)::DECIMAL), SUM(CAST(cost / 7 AS DECIMAL(3))) "
-     "FROM visits", ""),
+     "COUNT(*) FROM visits GROUP BY 1")),
+    (("SELECT SUM(CAST(cost / 7 AS DECIMAL(4, 2))), SUM((cost / 7)::DECIMAL), SUM(CAST(cost / 7 AS DECIMAL(3))) "
+     "FROM visits"), ""),
     ("SELECT SUM(least(9, greatest(0, CAST(age AS DECIMAL(3, 1))))), CAST(AVG(cost) AS DECIMAL(9, 1)) FROM visits",
      "SELECT 54.0, CAST(AVG(cost) AS DECIMAL(9, 1)) FROM visits"),
     ("SELECT SUM(CAST(age AS DECIMAL(3, 2))) FROM visits WHERE age = 30", "SELECT 0.0"),  # an error is NULL

@@ -149,8 +149,10 @@ def _elapsed(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth
         case exp.Extract(this=part, expression=between):
             word = part.name.lower().removesuffix("s")
             ends = _ends(between, leaf, depth) if word in ("epoch", "day") else None
-            if ends is None or word == "day":
-                return ends and call("sub_day", ends)
+            if ends is None:
+                return None
+            if word == "day":
+                return call("sub_day", ends)
             return call("/", [call("sub_microsecond", ends), Literal(1_000_000, Type.INT)])
         case exp.GT() | exp.GTE() | exp.LT() | exp.LTE() | exp.EQ() | exp.NEQ():
             sides = [node.this, node.expression]

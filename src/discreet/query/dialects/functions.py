@@ -65,7 +65,7 @@ _ONE, _TWO, _LIST = _known("this"), _known("this", "expression"), _known("expres
 
 _OF_ONE = (exp.From, exp.Where, exp.Having, exp.Qualify, exp.Boolean, exp.Paren, exp.Not, exp.Neg,
     exp.Abs, exp.Floor, exp.Ceil, exp.Sign, exp.Sqrt, exp.Ln, exp.Exp, exp.Lower, exp.Upper, exp.Sum, exp.Avg,
-    exp.Cbrt, exp.Sin, exp.Cos, exp.Tan, exp.Radians, exp.Degrees,
+    exp.Sin, exp.Cos, exp.Tan, exp.Radians, exp.Degrees,
     exp.Min, exp.Max, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop, exp.Median)  # fmt: skip
 _OF_TWO = (exp.Filter, exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ,
     exp.NullSafeNEQ, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Pow, exp.Nullif, exp.StartsWith,
