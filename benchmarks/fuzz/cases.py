@@ -15,7 +15,7 @@ from benchmarks.fuzz.check import Asked, Databases, Outcome, check
 from benchmarks.fuzz.questions import random_question
 from benchmarks.fuzz.sources import with_kind
 from benchmarks.fuzz.worlds import Shape, Table, World, random_neighbours, random_shape
-from discreet.catalog.schema import Fact, Range, Values
+from discreet.catalog.schema import Fact, ListedRows, Range, Values
 from discreet.privacy.unit import Relation
 
 QUESTIONS = 20
@@ -47,6 +47,7 @@ def cases(seed: int, questions: int = QUESTIONS) -> Iterator[Case]:
         asked = _asked(rng, question.dialect, needs_delta=question.needs_delta, derived=i % _DERIVED == 0)
         extra = [
             *(["second derivation"] if asked.derived else []),
+            *(["listed keys"] if shape.listed else []),
             *(["max_contributions"] if shape.caps[2] is not None and not shape.is_row else []),
             *(["bounds='auto'"] if asked.auto else []),
             *(["truncation report"] if asked.truncation != "0" else []),
@@ -83,6 +84,7 @@ def load(path: Path) -> Case:
     """A case that `write` wrote."""
     record = json.loads(path.read_text(encoding="utf-8"))
     tables, facts = [], {}
+    listed: dict[str, ListedRows] = {}
     first: World = {}
     second: World = {}
     for t in record["tables"]:
@@ -91,6 +93,10 @@ def load(path: Path) -> Case:
         tie = tuple(t["tie"]) if t.get("tie") else None
         tables.append(Table(name, t["columns"], t["unit"], link, t["public"], tie))
         facts[name] = {c: _fact(f) for c, f in t["facts"].items()}
+        if t.get("listed"):
+            names, rows_of = t["listed"]
+            cells = tuple(tuple(_cell(v) for v in row) for row in rows_of)
+            listed[name] = ListedRows(tuple(names), cells, some=True)
         first[name], second[name] = ([tuple(_cell(c) for c in row) for row in t[part]] for part in ("first", "second"))
     groups, rows, *total = record["caps"]
     shape = Shape(
@@ -99,6 +105,7 @@ def load(path: Path) -> Case:
         (groups, rows, total[0] if total else None),
         Relation(record["relation"]),
         record.get("kind"),
+        listed,
     )
     return Case(shape, first, second, record["sql"], Asked(**record["asked"]))
 
@@ -130,10 +137,15 @@ def _table_json(case: Case, t: Table) -> dict[str, Any]:
         "link": t.link,
         "tie": t.tie,
         "public": t.public,
+        "listed": None if (found := case.shape.listed.get(t.name)) is None else _listed_json(found),
         "facts": {c: _fact_json(f) for c, f in case.shape.facts.get(t.name, {}).items()},
         "first": [[_cell_json(c) for c in row] for row in case.first[t.name]],
         "second": [[_cell_json(c) for c in row] for row in case.second[t.name]],
     }
+
+
+def _listed_json(listed: ListedRows) -> list[Any]:
+    return [list(listed.columns), [[_cell_json(v) for v in row] for row in listed.rows]]
 
 
 def _fact_json(fact: Fact) -> list[Any]:

@@ -6,12 +6,13 @@ import datetime as dt
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from itertools import product
 from random import Random
 from typing import Any, TypeAlias
 
 from benchmarks.fuzz.files import canonical
-from discreet.catalog.schema import Fact, Range, Reached, TableSchema, Values
+from discreet.catalog.schema import Fact, ListedRows, Range, Reached, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
@@ -52,6 +53,7 @@ class Shape:
     """What is public of a world: tables, declarations, caps, the relation, and the kind of its sources.
 
     Attributes:
+        listed: table → the listed combinations of its columns' values that are groups.
         kind: the kind of files or frames (`sources.KINDS`); None for tables of the pinned types, without a view.
     """
 
@@ -60,6 +62,7 @@ class Shape:
     caps: tuple[int, int, int | None]
     relation: Relation
     kind: str | None = None
+    listed: Mapping[str, ListedRows] = field(default_factory=dict)
 
     @property
     def is_row(self) -> bool:
@@ -82,7 +85,7 @@ class Shape:
             facts = self.facts.get(t.name, {})
             ties = () if t.tie is None else (Reached(*t.tie),)
             schema = TableSchema(t.name, columns, facts, unit, self.relation, link, t.public, digest=digest, links=ties)
-            found.append(schema)
+            found.append(replace(schema, listed=self.listed.get(t.name)))
         return found
 
 
@@ -165,7 +168,20 @@ def random_shape(rng: Random) -> Shape:
                 own[name] = Range(low, high, integer=whole)
     groups, rows, relation = rng.randint(1, 3), rng.randint(1, 3), rng.choice(RELATIONS)
     total = rng.choice((None, None, 1, 2, 3, 4, 6))
-    return Shape(tables, facts, (groups, rows, total), relation)
+    return Shape(tables, facts, (groups, rows, total), relation, listed=_listed(rng, tables, facts))
+
+
+def _listed(rng: Random, tables: tuple[Table, ...], facts: Mapping[str, Mapping[str, Fact]]) -> dict[str, ListedRows]:
+    """Combinations of the values of columns with listed ones, for some tables."""
+    found = {}
+    for t in tables:
+        lists = {n: f.values for n, f in facts[t.name].items() if isinstance(f, Values)}
+        if t.public or len(lists) < 2 or rng.random() < 0.5:
+            continue
+        every = list(product(*lists.values()))
+        some = rng.sample(every, rng.randint(1, len(every)))
+        found[t.name] = ListedRows(tuple(lists), tuple(some), some=True)
+    return found
 
 
 _FEW: Mapping[str, tuple[Any, ...]] = {

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from discreet import plots as plots
     from discreet import sketch as sketch
     from discreet import testing as testing
+    from discreet.catalog.listed_keys import Keys as Keys
     from discreet.catalog.schema import Range as Range
     from discreet.catalog.schema import Values as Values
     from discreet.engine.connect import connect as connect
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Budget",
+    "Keys",
     "Ledger",
     "Plan",
     "PrivacyUnit",
@@ -61,6 +63,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Keys": "discreet.catalog.listed_keys",
     "Ledger": "discreet.ledger.ledger",
     "Plan": "discreet.plan.plan",
     "Range": "discreet.catalog.schema",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from discreet.catalog.listed_keys import Keys
 from discreet.catalog.owners import FORM
 from discreet.catalog.schema import Fact, Range, Values, declared_facts
 from discreet.errors import DiscreetError, InvalidParameter, MissingFact, SourceError
@@ -58,6 +59,7 @@ class PolicyTable:
         columns: public facts.
         names: column names of a file without a header.
         links: further keys along which it may be joined.
+        keys: the file that lists the groups of some columns together; None where there is none.
     """
 
     source: str
@@ -68,6 +70,7 @@ class PolicyTable:
     columns: Mapping[str, Fact]
     names: Sequence[str] | None
     links: Sequence[str] = ()
+    keys: str | None = None
 
     @property
     def owner(self) -> str:
@@ -217,6 +220,8 @@ class Policy:
         refuse_chosen(bounds, fixed)
         if bounds is not None:
             arguments["bounds"] = bounds
+        if listed := {n: t.keys for n, t in private.items() if t.keys is not None}:
+            arguments["keys"] = _listed(listed)
         if links := _links(tables, self.tables):
             arguments["links"] = links
         budget = _under(f"population.{whose}", "budget = { epsilon = 3, delta = 1e-6 }")
@@ -285,12 +290,12 @@ def _population(name: str, said: Section, folder: Path) -> Population:
 
 def _table(name: str, said: Section, folder: Path, populations: Sequence[str]) -> PolicyTable:
     where = f"[table.{name}]"
-    keys = ("source", "population", "unit", "each_row", "public", *CAPS, "columns", "names", "links")
+    keys = ("source", "population", "unit", "each_row", "public", *CAPS, "columns", "names", "links", "keys")
     _check_keys(where, said, keys)
     if "source" not in said:
         raise InvalidParameter(f"{where} does not say its source.", hint='source = "visits.parquet"')
     public, each_row = _flag(where, "public", said), _flag(where, "each_row", said)
-    owned = [k for k in ("population", "unit", "each_row", *CAPS, "links") if k in said]
+    owned = [k for k in ("population", "unit", "each_row", *CAPS, "links", "keys") if k in said]
     if public and owned:
         raise InvalidParameter(f"{where} is public, and says {owned[0]} as well.", hint="leave one of the two out")
     capped = [k for k in ("unit", *CAPS, "links") if k in said]
@@ -311,7 +316,15 @@ def _table(name: str, said: Section, folder: Path, populations: Sequence[str]) -
     links = tuple(_texts(where, "links", said["links"])) if "links" in said else ()
     unit = _text(where, "unit", said["unit"]) if "unit" in said else ""
     return PolicyTable(
-        _place(_text(where, "source", said["source"]), folder), whose, unit, each_row, caps, columns, names, links
+        _place(_text(where, "source", said["source"]), folder),
+        whose,
+        unit,
+        each_row,
+        caps,
+        columns,
+        names,
+        links,
+        _place(_text(where, "keys", said["keys"]), folder) if "keys" in said else None,
     )
 
 
@@ -423,6 +436,16 @@ def _is_within(fact: object, fixed: Fact) -> bool:
         case Values(), Values():
             return {(type(v), v) for v in fact.values} <= {(type(v), v) for v in fixed.values}
     return False
+
+
+def _listed(files: Mapping[str, str]) -> Keys:
+    """Return the keys that the tables of one population list in a file."""
+    if len(files) > 1:
+        raise InvalidParameter(
+            f"Several tables of the population list keys: {' and '.join(map(repr, files))}.",
+            hint="list those of one table",
+        )
+    return Keys(next(iter(files.values())))
 
 
 def _links(tables: Mapping[str, PolicyTable], known: Mapping[str, PolicyTable]) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.query.keys import JointKeys, Keys
+from discreet.query.keys import GroupKeys, JointKeys
 
 ITEMS = pd.DataFrame({"id": [1, 2, 3, 4], "name": ["a", "b", "c", "c"], "brand": ["x", "x", "y", None]})
 SALES = pd.DataFrame({"person": [1, 1, 2, 2, 3], "item": [1, 2, 2, 4, 9], "amount": [1.0, 2, 3, 4, 5]})
@@ -84,6 +84,6 @@ def test_exact_counts_are_in_their_groups(session: dp.Session) -> None:
 def test_all_groups_of_joint_and_single_keys() -> None:
     lists = ((1, 2), ("a", "b"), (True, False))
     joint = JointKeys((0, 2), ((1, True), (2, False)))
-    keys = Keys((), lists, joint=(joint,))
+    keys = GroupKeys((), lists, joint=(joint,))
     assert keys.all() == [(1, "a", True), (1, "b", True), (2, "a", False), (2, "b", False)]
     assert (keys.shown, keys.count) == (4, 8)

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import polars as pl
 import pytest
 
 import discreet as dp
 from discreet.backends.connection import open_database
-from discreet.errors import NotPrivate
+from discreet.errors import NotPrivate, UnsupportedQuery
 
 MOMENTS = [dt.datetime(2020, 1, 1) + dt.timedelta(hours=37, minutes=11) * i for i in range(395)]
 ROWS = {
@@ -139,3 +140,25 @@ def test_notes_say_what_can_be_in_no_group(sessions: dict[bool, dp.Session]) -> 
 
     assert [key for key in FREE if notes(key, declared=False)] == []
     assert "In no group: rows in which 'g' is undeclared." in notes("k", declared=True)
+
+
+def test_a_large_grid_gives_way_to_a_selection_where_there_is_a_delta() -> None:
+    rows = pd.DataFrame({"id": range(400), "x": pd.array([7] * 200 + [-3] * 100 + [None] * 100, dtype="Int64")})
+    grid = {"x": dp.Range(0, 100_000, integer=True)}
+    with dp.connect({"t": rows}, unit=dp.PrivacyUnit("id", 1, 1), columns=grid, **BUDGETED) as session:
+        sql = "SELECT x, COUNT(*) AS n FROM t GROUP BY x"
+        plan = session.plan(sql, epsilon=5, delta="1e-3")
+        assert "Groups: private, among the 100,001 declared combinations" in plan.explain()
+        release = session.sql(sql, epsilon=5, delta="1e-3")
+        assert [x for x, _ in release.rows] == [7, None]  # −3 lies beyond the declared range
+        few = session.plan(f"{sql.replace(' GROUP', ' WHERE x BETWEEN 5 AND 8 GROUP')}", epsilon=5, delta="1e-3")
+        assert few.query.question.keys.all() == [(5,), (6,), (7,), (8,)]
+    wide = {"x": dp.Range(0, 900_000, integer=True), "y": dp.Range(0, 16, integer=True)}
+    with dp.connect({"t": rows.assign(y=1)}, unit=dp.PrivacyUnit("id", 1, 1), columns=wide, **BUDGETED) as session:
+        sql = "SELECT x, y, COUNT(*) AS n FROM t GROUP BY x, y"
+        with pytest.raises(UnsupportedQuery, match="The declared keys have 15,300,017 combinations"):
+            session.plan(sql, epsilon=1)
+        assert session.plan(sql, epsilon=1, delta="1e-6").query.question.keys.lists is None
+
+
+BUDGETED: dict[str, Any] = {"budget": dp.Budget(100, "1e-2"), "population": "grid", "ledger": ":memory:"}

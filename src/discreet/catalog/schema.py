@@ -151,10 +151,11 @@ class Reached:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedRows:
-    """The different rows of some columns of a public table."""
+    """The different combinations of some columns' values; `some`: rows of the table may have others."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Scalar, ...], ...]
+    some: bool = False
 
     def of(self, columns: Sequence[str]) -> tuple[tuple[Scalar, ...], ...]:
         """Return the different rows of these of the columns."""
@@ -179,8 +180,8 @@ class TableSchema:
         digest: of a public table, a SHA-256 of its rows, for the identity of questions that read it.
         rows: of a public table, how many it has; None where it is not known.
         alike: of a public table, column → in how many rows one value stands at most.
-        listed: of a public table, the names of its columns of few values, and their different rows; None where these
-            are not known.
+        listed: of which combinations of columns' values groups may be: of a public table's those that its rows have, of
+            a private one's those that the owner lists; None where none are known.
         view: the text by which the table shows its source, for the second derivation; None where there is no source.
         beside: names of views that stand in its database and are not read.
     """

@@ -30,6 +30,7 @@ _NAMES = {
     "columns": "--range",
     "error": "--error",
     "fresh": "--fresh",
+    "keys": "--keys",
     "names": "--names",
     "per_person": "--per-person",
     "public": "--public",

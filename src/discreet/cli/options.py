@@ -264,7 +264,7 @@ _GROUPS = {
         "--public",
         "--link",
     ),
-    "Public facts": ("--range", "--values", "--bounds"),
+    "Public facts": ("--range", "--values", "--keys", "--bounds"),
     "Cost and noise": ("--epsilon", "--error", "--assuming", "--rows", "--delta", "--noise", "--truncation"),
     "Budget": (
         "--population",
@@ -310,6 +310,9 @@ VALUES = click.option(
     multiple=True,
     type=ValuesOf(),
     help="Public values of a column, or of a key by its name in the result: region=a,b. Repeatable.",
+)
+KEYS = click.option(
+    "--keys", metavar="FILE", help="CSV file with a header: the groups of its columns together, one a line."
 )
 LEDGER = click.option(
     "--ledger",
@@ -378,6 +381,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--public", multiple=True, metavar="TABLE", help="Table without personal data. Repeatable."),
     RANGE,
     VALUES,
+    KEYS,
     click.option("--population", help="Population whose budget pays; the table's name unless given."),
     click.option("--budget", type=BudgetAmount(), help="Privacy budget of a new account: 3, or 3,1e-6. Needed once."),
     click.option("--budget-delta", type=Amount(probability), help="δ of --budget, if not written there."),

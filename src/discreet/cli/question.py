@@ -29,6 +29,7 @@ _FIXED = {
     "--public": "public",
     "--link": "links",
     "--names": "names",
+    "--keys": "keys",
     "--relation": "relation",
     "--filter": "filter",
 }
@@ -110,6 +111,7 @@ class QueryCall:
     per_person: tuple[Fraction, Fraction | None] | None
     ledger: str | None
     names: list[str] | None
+    keys: str | None
     version: str | None
     relation: str | None
     filter: str | None
@@ -240,6 +242,7 @@ class QueryCall:
             public=self.public,
             links={table: [key for t, key in self.links if t == table] for table, _ in self.links},
             columns=columns(self.ranges, self.values),
+            keys=None if self.keys is None else dp.Keys(self.keys),
             budget=budget,
             per_person=per_person,
             population=self.population,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
+from discreet.catalog.listed_keys import Keys
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, MissingFact
 from discreet.policy import Policy, PolicyTerms, is_policy, refuse_fixed
 from discreet.privacy.guarantee import Budget
@@ -40,6 +41,7 @@ def connect(
     public: Collection[str] = (),
     links: Mapping[str, str | Sequence[str]] | None = None,
     columns: Mapping[str, Fact] | None = None,
+    keys: Keys | None = None,
     budget: Budget | None = None,
     per_person: Budget | None = None,
     population: str | None = None,
@@ -76,6 +78,7 @@ def connect(
         columns: public facts that the owner declares: column → `Range` or `Values` (`"table.column"` where two tables
             share a name). They go before what a public table says itself. `Values` under a name that no table has are
             the keys of GROUP BY that have this name in the result.
+        keys: the groups of some columns together, as whole tuples: `dp.Keys(frame)`.
         budget: how much may ever be learned about each unit; needed when the population is new, unless each person has
             a budget of their own.
         per_person: each person's own budget: a question is charged to the people in it, by what each adds to it, and
@@ -110,7 +113,10 @@ def connect(
         "filter": filter,
         "curve": curve,
         "analysts": analysts,
+        "keys": keys,
     }
+    if keys is not None and not isinstance(keys, Keys):
+        _refuse("keys", "dp.Keys", keys, 'keys=dp.Keys({"year": [2025, 2026], "quarter": ["Q1", "Q2"]})')
     said: dict[str, Any] = {
         "unit": unit,
         "columns": columns,
@@ -144,6 +150,7 @@ def _session(
     analysts: str | None = None,
     bounds: str | None = None,
     links: Mapping[str, str | Sequence[str]] | None = None,
+    keys: Keys | None = None,
     by: PolicyTerms | None = None,
 ) -> Session:
     """Return the session of one population; `by` is the policy that says all this, where one does."""
@@ -176,7 +183,7 @@ def _session(
             return [account.asked_by(analyst)]
 
         book, (account,), tables = _open(
-            opened, backend, place, facts, {whose: known}, {whose: owners}, accounts, linked
+            opened, backend, place, facts, {whose: known}, {whose: owners}, accounts, linked, keys
         )
         fixed = frozenset[str]() if by is None else by.fixed
         session = Session(book, [account], backend, tables, version, bounds=bounds, fixed=fixed)
@@ -266,6 +273,7 @@ def _open(
     owners: Mapping[str, Owners],
     accounts: Callable[[Ledger], list[Account]],
     links: Mapping[str, Sequence[Reached]] | None = None,
+    keys: Keys | None = None,
 ) -> tuple[Ledger, list[Account], list[TableSchema]]:
     """Open the ledger and the accounts of the populations, and make the tables answerable as the accounts keep them."""
     from discreet.catalog.owners import check_links, check_unit
@@ -284,7 +292,7 @@ def _open(
     check_alike(book, found, now, whose[0], {table for known in kept for table in known})
     pinned = pin_all(backend, found, now, whose)
     first = next(iter(units.values()))
-    tables = attach_all(backend, pinned, whose, unit=first, facts=facts, account=found[0])
+    tables = attach_all(backend, pinned, whose, unit=first, facts=facts, account=found[0], keys=keys)
     if links:
         check_links(links, pinned, whose[0])
         tables = [replace(t, links=tuple(links.get(t.name, ()))) for t in tables]

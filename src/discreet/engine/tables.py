@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,11 +11,21 @@ from typing import TYPE_CHECKING
 from discreet.backends.backend import Backend
 from discreet.backends.contents import Contents
 from discreet.catalog.ids import Place, one_kind
+from discreet.catalog.listed_keys import Keys
 from discreet.catalog.owners import Owner, Owners, check_columns, check_same, id_columns
-from discreet.catalog.schema import Fact, ListedRows, Range, TableSchema, Values, declared_facts, output_facts
+from discreet.catalog.schema import (
+    Fact,
+    ListedRows,
+    Range,
+    TableSchema,
+    Values,
+    declared_facts,
+    near_columns,
+    output_facts,
+)
 from discreet.catalog.shape import TableShape
 from discreet.catalog.types import Type
-from discreet.errors import InvalidParameter, SourceError
+from discreet.errors import InvalidParameter, SourceError, UnknownColumn
 from discreet.ledger.entry import Analysts
 from discreet.ledger.first_charge import foresee
 from discreet.privacy.unit import PrivacyUnit
@@ -97,6 +108,7 @@ def attach_all(
     unit: PrivacyUnit,
     facts: Mapping[str, Fact],
     account: Account,
+    keys: Keys | None = None,
 ) -> list[TableSchema]:
     """Make every table answerable, and return what is public about each, under the first population's unit."""
     schemas = []
@@ -125,7 +137,36 @@ def attach_all(
             listed = ListedRows(tuple(held.values), held.listed) if held.listed else None
             schema = replace(schema, digest=held.digest, rows=held.rows, alike=held.alike, listed=listed)
         schemas.append(schema)
-    return schemas
+    return schemas if keys is None else _with_keys(schemas, keys, facts)
+
+
+def _with_keys(schemas: Sequence[TableSchema], keys: Keys, facts: Mapping[str, Fact]) -> list[TableSchema]:
+    """Return the tables, of which the one that has all columns of the listed keys has their values and combinations.
+
+    Raises:
+        UnknownColumn, InvalidParameter: no table has them, or several, or what they are is said twice.
+    """
+    having = [t for t in schemas if not t.public and set(keys.columns) <= t.columns.keys()]
+    if not having:
+        known = [n for t in schemas for n in t.columns]
+        missing = next((c for c in keys.columns if c not in known), keys.columns[0])
+        raise UnknownColumn(
+            "keys= lists columns that no private table has together.", hint=near_columns(missing, known)
+        )
+    if len(having) > 1:
+        raise InvalidParameter(
+            f"keys= lists columns that {having[0].name!r} and {having[1].name!r} both have.",
+            hint="rename a column in one of them: its keys belong to one table",
+        )
+    (table,) = having
+    twice = [c for c in keys.columns if c in facts or f"{table.name}.{c}" in facts]
+    if twice:
+        raise InvalidParameter(f"columns= and keys= both declare {twice[0]!r}.", hint="leave it out of columns=")
+    lists, listed = keys.facts(table.columns)
+    if math.prod(len(v.values) for v in lists.values()) >= 1 << 62:
+        raise InvalidParameter("keys= has columns of too many values together.", hint="list fewer columns")
+    other = replace(table, facts={**table.facts, **lists}, listed=listed)
+    return [other if t is table else t for t in schemas]
 
 
 def look_again(backend: Backend, tables: Sequence[TableSchema]) -> tuple[TableSchema, ...]:

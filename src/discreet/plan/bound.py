@@ -31,7 +31,7 @@ from discreet.plan.measures.measure import Measure, Name, Part, Tally, UnitCount
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, TreeShape
 from discreet.privacy.unit import PrivacyUnit
 from discreet.query.expr import Column, Expr, constant, finite, quoted, raw
-from discreet.query.keys import Keys
+from discreet.query.keys import GroupKeys, JointKeys
 
 if TYPE_CHECKING:
     from discreet.plan.question import Question
@@ -49,7 +49,7 @@ class BoundedQuery:
 
     table: TableSchema
     where: Expr | None
-    keys: Keys
+    keys: GroupKeys
     measures: tuple[Measure, ...]
     max_groups: int
     max_rows: int
@@ -496,8 +496,42 @@ def _totals(b: BoundedQuery) -> str:
 
 
 def _source(b: BoundedQuery) -> str:
-    """FROM, the joins to the declared keys, and WHERE."""
-    return f"{_table(b)}{_joins(b, [finite(e) for e in b.keys.exprs])}{_where(b)}"
+    """FROM, the joins to the declared keys and to listed combinations of them, and WHERE."""
+    n, joins = len(b.keys.exprs), _joins(b, [finite(e) for e in b.keys.exprs])
+    for i, (joint, _) in enumerate(_filtering(b)):
+        joins += f' JOIN "key {n + i}" k{n + i} ON {_code_sql(b, joint)} = k{n + i}.v'
+    return f"{_table(b)}{joins}{_where(b)}"
+
+
+def _filtering(b: BoundedQuery) -> list[tuple[JointKeys, list[Scalar]]]:
+    """Return the keys of which only listed combinations are groups, each with the numbers of these; none where each row
+    is a unit, as nothing is ranked there.
+    """
+    if b.keys.lists is None or b.table.unit.is_row:
+        return []
+    found = []
+    for joint in b.keys.joint:
+        if not joint.some:
+            continue
+        places = [{v: i for i, v in enumerate(b.keys.lists[p])} for p in joint.places]
+        codes: list[Scalar] = []
+        for row in joint.rows:
+            code = 0
+            for value, at in zip(row, places, strict=True):
+                code = code * len(at) + at[value]
+            codes.append(code)
+        found.append((joint, sorted(codes, key=lambda c: c or 0)))
+    return found
+
+
+def _code_sql(b: BoundedQuery, joint: JointKeys) -> str:
+    """Return SQL for the number of a combination: its places in the lists of the keys, as digits."""
+    assert b.keys.lists is not None
+    first, *rest = joint.places
+    text = f"k{first}.g"
+    for place in rest:
+        text = f"({text} * {len(b.keys.lists[place])} + k{place}.g)"
+    return text
 
 
 def _table(b: BoundedQuery) -> str:
@@ -532,8 +566,9 @@ def _key_columns(b: BoundedQuery) -> list[str]:
 def _keys_with(b: BoundedQuery) -> str:
     if b.keys.lists is None:
         return ""
-    pairs = zip(b.keys.exprs, b.keys.lists, strict=True)
-    return "".join(key_table_sql(i, values, e.type) for i, (e, values) in enumerate(pairs))
+    pairs = [(values, e.type) for e, values in zip(b.keys.exprs, b.keys.lists, strict=True)]
+    pairs += [(tuple(codes), Type.INT) for _, codes in _filtering(b)]
+    return "".join(key_table_sql(i, values, kind) for i, (values, kind) in enumerate(pairs))
 
 
 def _names(prefix: str, n: int) -> list[str]:

@@ -20,6 +20,7 @@ from discreet.privacy.unit import Relation, Sensitivity
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided
+    from discreet.query.keys import GroupKeys
 
 
 FREE = "Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."
@@ -127,13 +128,21 @@ def _groups(plan: Decided) -> list[str]:
         threshold = plan.allocation.threshold
         assert threshold is not None
         return [
-            f"Groups: private. A unit enters at most {k}.{rows}",
+            f"Groups: private{_of_grid(q.keys)}. A unit enters at most {k}.{rows}",
             f"  A group is shown by optimal partition selection, for {words(threshold.epsilon, threshold.delta)}:",
             f"  one with {threshold.kept_from(Fraction(19, 20))} units or more is kept in 19 of 20 cases.",
         ]
     if not q.keys.exprs:
         return ["Groups: one, the whole table."]
     return [f"Groups: {q.keys.shown:,}, declared, so all are shown. A unit enters at most {k}{how}.{rows}"]
+
+
+def _of_grid(keys: GroupKeys) -> str:
+    """Say why declared groups are selected."""
+    if keys.grid is None:
+        return ""
+    many = math.prod(len(values) for values in keys.grid)
+    return f", among the {many:,} declared combinations, which are too many to be shown"
 
 
 def column_name(i: int, measure: Measure) -> str:

@@ -129,6 +129,9 @@ def undeclared(question: Question) -> str:
         ways = [way for way, is_so in (("NULL", null), ("undeclared", other)) if is_so]
         if ways:
             found.append(f"{named.get(i) or name_of(expr, question)} is {' or '.join(ways)}")
+    for joint in (j for j in question.keys.joint if j.some):
+        names = " and ".join(named.get(p) or name_of(question.keys.exprs[p], question) for p in joint.places)
+        found.append(f"{names} are together no listed key")
     where = "In no group" if question.outer.sets is None else "In no group and no total"
     return f"{where}: rows in which {', or '.join(found)}." if found else ""
 

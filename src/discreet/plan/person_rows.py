@@ -17,7 +17,7 @@ from discreet.plan.measures.measure import Total
 from discreet.plan.nodes.node import measured_in
 from discreet.plan.question import Question, read_question
 from discreet.privacy.exact import count
-from discreet.query.keys import Keys
+from discreet.query.keys import GroupKeys
 from discreet.query.parse import default_name, parse_select
 
 
@@ -62,7 +62,7 @@ class PersonRows:
         """The rows as the writer of SQL takes them."""
         q = self.question
         rows = None if q.relation is None else q.relation.sql
-        return BoundedQuery(q.table, q.where, Keys((), ()), (), 1, self.most, rows)
+        return BoundedQuery(q.table, q.where, GroupKeys((), ()), (), 1, self.most, rows)
 
     @property
     def is_keyed(self) -> bool:

@@ -161,7 +161,7 @@ def _part_of(terms: PlanTerms, of: int) -> PlanTerms:
 def _planned(
     sql: str, tables: Sequence[TableSchema], terms: PlanTerms, rules: Sequence[Rule], ranges: Ranges | None = None
 ) -> Plan:
-    query = decided(read_question(sql, tables, ranges), terms)
+    query = decided(read_question(sql, tables, ranges, selects=terms.delta > 0), terms)
     return improved(alone(query, terms.population), terms, rules)
 
 

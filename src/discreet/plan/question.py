@@ -28,7 +28,7 @@ from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 from discreet.query.bind import TableScope, as_condition, bind, bind_row, call
 from discreet.query.expr import Expr, Literal, columns_of
 from discreet.query.grouping_sets import Sets
-from discreet.query.keys import Keys, find_keys
+from discreet.query.keys import GroupKeys, find_keys, in_grid
 from discreet.query.parse import (
     Ordering,
     Select,
@@ -205,7 +205,7 @@ class Question:
     text: str
     table: TableSchema
     where: Expr | None
-    keys: Keys
+    keys: GroupKeys
     measures: tuple[Measure, ...]
     outer: Outer
     relation: ReadRows | None = None
@@ -290,36 +290,41 @@ def tree_reads(exprs: Iterable[Node]) -> tuple[TreeRead, ...]:
     return tuple(sorted((TreeRead(s, tuple(sorted(p))) for s, p in found.items()), key=lambda s: repr(s.identity)))
 
 
-def read_question(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None = None) -> Question:
-    """Return the question that a text asks of one of the tables; `ranges` are of values without bounds, where chosen.
+def read_question(
+    sql: str, tables: Sequence[TableSchema], ranges: Ranges | None = None, *, selects: bool = False
+) -> Question:
+    """Return the question that a text asks of one of the tables; `ranges` are of values without bounds, where chosen;
+    `selects` says whether it has a δ, with which groups may be selected.
 
     Raises:
         PlanError: see `discreet.errors`; nothing has been read or charged.
     """
     try:
-        return _read(sql, tables, ranges)
+        return _read(sql, tables, ranges, selects=selects)
     except RecursionError:
         raise UnsupportedQuery("The query nests too deeply to be read.", hint="write it flatter") from None
 
 
-def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None) -> Question:
+def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None, *, selects: bool) -> Question:
     select = parse_select(sql, [t.name for t in tables])
     if select.table is not None:
         table = find_table(select.table, tables)
         if table.reached is None and not table.public:
             ways = [t.reached for t in tables if t.reached is not None]
             led = frozenset(way.key for way in ways if way.table == table.name)
-            return _bound(sql, select, table, TableScope(table, select.alias, led), None, ranges, outputs_of(table))
+            scope = TableScope(table, select.alias, led)
+            return _bound(sql, select, table, scope, None, ranges, outputs_of(table), selects=selects)
     outputs = outputs_of(*tables)
     drafted = draft(select, tables)
     select = drafted.select
     try:
         # finds out which columns are read; they have other names yet
-        _bound(sql, select, drafted.table, drafted.names, None, None if ranges is None else Missing(), outputs)
+        missing = None if ranges is None else Missing()
+        _bound(sql, select, drafted.table, drafted.names, None, missing, outputs, selects=selects)
         relation, names = drafted.settled()
     except MissingBounds as error:
         raise drafted.in_words(error) from None
-    return _bound(sql, select, relation.table, names, relation, ranges, outputs)
+    return _bound(sql, select, relation.table, names, relation, ranges, outputs, selects=selects)
 
 
 def _bound(
@@ -330,13 +335,17 @@ def _bound(
     relation: ReadRows | None,
     ranges: Ranges | None,
     outputs: Mapping[str, Values],
+    *,
+    selects: bool,
 ) -> Question:
     items = select.items
     passing = _filter(select, scope)
     exprs = group_nodes(items, select.group, scope.knows)
     grouped = tuple(dict.fromkeys(_key(e, scope) for e in exprs))
     joint = () if select.sets is not None else scope.joint(grouped)
-    keys = find_keys(grouped, table.facts, _named(items, scope, grouped, outputs) if outputs else {}, passing, joint)
+    keys = find_keys(
+        grouped, table.facts, _named(items, scope, grouped, outputs) if outputs else {}, passing, joint, selects=selects
+    )
     _refuse_units_as_groups(keys, scope)
     measures = Measures(ranges=ranges, where=passing)
 
@@ -359,6 +368,8 @@ def _bound(
     _check_ends(ends, columns, select.order)
     order = tuple(_order(o, columns, answer, names) for o in select.order)
     where = passing if passing is not None or select.where is None else _condition(select.where, scope)
+    if inside := in_grid(keys):
+        where = call("and", inside if where is None else [where, *inside])
     sets = _sets(select, scope, keys, measures)
     shown, kept = (tuple((n, answer_node(e)) for n, e in columns), None if having is None else answer_node(having))
     _refuse_names_of_ends(shown, dict(ends))
@@ -420,7 +431,7 @@ def _filter(select: Select, scope: Scope) -> Expr | None:
         return None
 
 
-def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets | None:
+def _sets(select: Select, scope: Scope, keys: GroupKeys, measures: Measures) -> Sets | None:
     """Return the grouping sets as places among the keys, where all that is measured adds up over groups."""
     if select.sets is None:
         return None
@@ -471,7 +482,7 @@ def _named(
     return {e: fact for e, fact in found.items() if e in keys}
 
 
-def _refuse_units_as_groups(keys: Keys, scope: Scope) -> None:
+def _refuse_units_as_groups(keys: GroupKeys, scope: Scope) -> None:
     """Refuses private groups each of which is one unit: none would be shown, and the empty answer would be charged."""
     own = [name for e in keys.exprs if (name := scope.unit_key(e)) is not None]
     if own and keys.lists is None:

@@ -222,7 +222,14 @@ class TableScope:
         return column.column is not None and column.column == self.table.unit.column
 
     def joint(self, keys: Sequence[Expr]) -> list[JointKeys]:
-        return []
+        table, listed = self.table, self.table.listed
+        if listed is None:
+            return []
+        kinds = [(n, kind) for n in listed.columns if (kind := table.columns[n]) is not None]
+        named = {declared(Column(n, kind), table.facts.get(n)): n for n, kind in kinds}
+        places = tuple(p for p, e in enumerate(keys) if e in named)
+        rows = listed.of([named[keys[p]] for p in places])
+        return [JointKeys(places, rows, listed.some)] if len(places) > 1 else []
 
     def unit_key(self, expr: Expr) -> str | None:
         column, own = as_stored(expr).column, {self.table.unit.column, *self.keys}

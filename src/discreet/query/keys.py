@@ -21,14 +21,21 @@ from discreet.query.ranges import range_of
 
 @dataclass(frozen=True, slots=True)
 class JointKeys:
-    """Keys whose values are listed together: their places among the keys, and the tuples that there are."""
+    """Keys whose values are listed together.
+
+    Attributes:
+        places: their places among the keys.
+        rows: the tuples that are groups.
+        some: whether rows may have other combinations of their values, so that these have to be filtered out.
+    """
 
     places: tuple[int, ...]
     rows: tuple[tuple[Scalar, ...], ...]
+    some: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class GroupKeys:
     """The group keys of a question.
 
     Attributes:
@@ -37,12 +44,15 @@ class Keys:
             the groups have to be selected privately.
         named: for each what is declared for its output name, where something is.
         joint: keys of which not every combination of their values is a group.
+        grid: the lists of public values where their combinations are too many to be shown, so that groups are selected
+            privately among them.
     """
 
     exprs: tuple[Expr, ...]
     lists: tuple[tuple[Scalar, ...], ...] | None
     named: Mapping[Expr, Values] = field(default_factory=dict, repr=False, compare=False)
     joint: tuple[JointKeys, ...] = ()
+    grid: tuple[tuple[Scalar, ...], ...] | None = None
 
     @property
     def count(self) -> int | None:
@@ -76,28 +86,60 @@ def find_keys(
     named: Mapping[Expr, Values] | None = None,
     where: Expr | None = None,
     joint: Sequence[JointKeys] = (),
-) -> Keys:
+    *,
+    selects: bool = False,
+) -> GroupKeys:
     """Return the keys of a GROUP BY; public when each has values that are declared or follow from its expression.
 
     An expression over declared columns has as keys its values over all combinations of theirs, computed
     here without data. Of others the values may follow all the same (`known_values`), or are declared for the name that
     it has in the result: `named`. Those that cannot pass the filter `where` are left out, and a filter may list the
-    values itself (`narrowing`). Of keys in `joint` only the listed combinations are groups.
+    values itself (`narrowing`). Of keys in `joint` only the listed combinations are groups. Where the question has a δ
+    (`selects`), more than `MOST_SHOWN` groups give way to a selection among them.
     """
     named = named or {}
     lists = [passing(e, _listed(e, facts, named[e]), where) if e in named else _passing(e, facts, where) for e in exprs]
     if any(v is None for v in lists):
-        return Keys(tuple(exprs), None, named)
+        return GroupKeys(tuple(exprs), None, named)
     known = tuple(v for v in lists if v is not None)
-    keys = Keys(tuple(exprs), known, named, tuple(_within(j, known) for j in joint))
+    keys = GroupKeys(tuple(exprs), known, named, tuple(_within(j, known) for j in joint))
+    if selects and keys.shown > MOST_SHOWN:
+        return GroupKeys(tuple(exprs), None, named, grid=known)
     if keys.shown > MOST_KEYS and any(_declared_lists(e, facts) is None for e in exprs if e not in named):
-        return Keys(tuple(exprs), None, named)
+        return GroupKeys(tuple(exprs), None, named)
     if keys.shown > MOST_KEYS:
         raise UnsupportedQuery(
             f"The declared keys have {keys.shown:,} combinations, more than {MOST_KEYS}.",
-            hint="group by fewer columns, or by coarser expressions of them",
+            hint="pass a δ, with which groups are selected privately; or group by fewer columns, or by coarser "
+            "expressions of them",
         )
     return keys
+
+
+MOST_SHOWN = 100_000
+"""Declared groups that are all shown where the question has a δ; of more, those that have people are selected."""
+
+
+def in_grid(keys: GroupKeys) -> list[Expr]:
+    """Return the conditions under which a row has its keys among public values; NULL is a group of its own where groups
+    are selected.
+    """
+    found: list[Expr] = []
+    for expr, values in zip(keys.exprs, keys.grid or (), strict=bool(keys.grid)):
+        known = [v for v in values if v is not None]
+        numbers = [v for v in known if isinstance(v, int) and not isinstance(v, bool)]
+        if len(numbers) == len(known) == max(numbers, default=0) - min(numbers, default=1) + 1:
+            ends = (min(numbers), max(numbers))
+            inside = [_call(op, expr, Literal(end, expr.type)) for op, end in zip((">=", "<="), ends, strict=True)]
+            within: Expr = Call("and", tuple(inside), Type.BOOL)
+        else:
+            within = _call("in", expr, *(Literal(v, expr.type) for v in known))
+        found.append(Call("or", (within, _call("is null", expr)), Type.BOOL))
+    return found
+
+
+def _call(name: str, *args: Expr) -> Expr:
+    return Call(name, args, Type.BOOL)
 
 
 def _within(joint: JointKeys, lists: Sequence[tuple[Scalar, ...]]) -> JointKeys:
@@ -107,9 +149,9 @@ def _within(joint: JointKeys, lists: Sequence[tuple[Scalar, ...]]) -> JointKeys:
     places = [{v: i for i, v in enumerate(lists[p])} for p in joint.places]
     rows = [r for r in joint.rows if all(v in at for v, at in zip(r, places, strict=True))]
     nothing = (None,) * len(places)
-    if all(None in at for at in places) and nothing not in rows:
+    if not joint.some and all(None in at for at in places) and nothing not in rows:
         rows.append(nothing)
-    return JointKeys(joint.places, tuple(sorted(rows, key=lambda r: [at[v] for v, at in zip(r, places, strict=True)])))
+    return replace(joint, rows=tuple(sorted(rows, key=lambda r: [at[v] for v, at in zip(r, places, strict=True)])))
 
 
 def sort_key(key: Sequence[Scalar]) -> list[tuple[int, float, str]]:
@@ -199,6 +241,8 @@ def _declared_lists(expr: Expr, facts: Mapping[str, Fact]) -> list[tuple[Scalar,
 
 def _image(expr: Expr, lists: Sequence[tuple[Scalar, ...]]) -> tuple[Scalar, ...]:
     names = columns_of(expr)
+    if isinstance(expr, Column):
+        return tuple(dict.fromkeys(_plain(v, expr.type) for v in lists[0]))
     found = (expr.of_row(dict(zip(names, values, strict=True))) for values in itertools.product(*lists))
     distinct = list(dict.fromkeys(_plain(v, expr.type) for v in found))
     return tuple(

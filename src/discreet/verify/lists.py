@@ -132,10 +132,12 @@ def joined(select: exp.Select, ctes: Mapping[str, exp.Expr], reads: str, *, oute
     """Alias → list of keys, for lists that are joined on equality with their values and so match at most once.
 
     `reads` is the alias of the rows or groups that are looked up; with `outer`, those that match nothing may be kept,
-    each of them once.
+    each of them once. The places that a row has in lists that were joined before follow from the row, and may be looked
+    up as well.
     """
-    joins = select.args.get("joins") or []
-    found = {_alias(j, ctes, reads, outer=outer): str(j.this.name) for j in joins}
+    joins, found = select.args.get("joins") or [], dict[str, str]()
+    for j in joins:
+        found[_alias(j, ctes, reads, found, outer=outer)] = str(j.this.name)
     if len(found) != len(joins):
         reject("what is joined")
     return found
@@ -146,7 +148,7 @@ def lengths(sizes: Mapping[str, int], keys: Sequence[str]) -> tuple[int, ...] | 
     return tuple(sizes[k] for k in keys) if all(k in sizes for k in keys) else None
 
 
-def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str, *, outer: bool) -> str:
+def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str, before: Mapping[str, str], *, outer: bool) -> str:
     table, on = join.this, join.args.get("on")
     if not holds_only(join, {"this", "on", *(["side"] if outer else [])}) or type(table) is not exp.Table:
         reject("what is joined")
@@ -158,7 +160,7 @@ def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str, *, outer: b
         reject("a key that a group could match twice")
     if (on.expression.table, on.expression.name) != (alias_of(table), "v"):
         reject("a key that a group could match twice")
-    if any(c.table != reads for c in columns_in(on.this)):
+    if any(c.table != reads and not (c.table in before and c.name == "g") for c in columns_in(on.this)):
         reject("a key that a group could match twice")
     return alias_of(table)
 

@@ -30,7 +30,7 @@ from discreet.plan.rules.rule import Need, Rule
 from discreet.privacy.unit import Sensitivity
 from discreet.query.bind import call
 from discreet.query.expr import Expr, Literal
-from discreet.query.keys import Keys
+from discreet.query.keys import GroupKeys
 
 _EVERY = Literal(True, Type.BOOL)
 
@@ -70,7 +70,7 @@ def _lifted(asked: Mapping[str, Query], terms: PlanTerms) -> Plan | None:
     """Return the questions of a batch, those that can be read from one partition rewritten so; None where none can."""
     if any(is_composed(q) for q in asked.values()):
         return None  # where Laplace columns compose by a δ, each is given what it has alone
-    over: dict[tuple[str, Keys], dict[str, Expr]] = {}
+    over: dict[tuple[str, GroupKeys], dict[str, Expr]] = {}
     for name, query in asked.items():
         wanted = _condition(query)
         if wanted is not None:

@@ -41,7 +41,7 @@ class Item:
         links: the keys whose values it holds by links: joins may hold units equal along them, nothing else.
         origin: the private table's column that it is, as it stands.
         capped: the range that the contribution bounds give it, used only where nothing else bounds it.
-        listed: of a public table's column as it stands, the known rows of that table.
+        listed: of a table's column as it stands, the known combinations of its columns' values.
     """
 
     name: str
@@ -148,7 +148,7 @@ class Names:
             places = tuple(p for p, e in enumerate(keys) if e in columns)
             items = [columns[keys[p]] for p in places]
             if len(places) > 1 and (listed := items[0].listed) is not None:
-                found.append(JointKeys(places, listed.of([i.name for i in items])))
+                found.append(JointKeys(places, listed.of([i.name for i in items]), listed.some))
         return found
 
     def is_unit(self, expr: Expr) -> bool:

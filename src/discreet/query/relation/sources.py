@@ -315,7 +315,7 @@ def _entry(table: TableSchema, alias: str, columns: tuple[tuple[Column, str], ..
             keys=frozenset() if table.public else context.keys_of(table, name),
             links=frozenset() if table.public else context.links_of(table, name),
             origin=None if table.public else (table.name, name),
-            listed=table.listed if table.public else None,
+            listed=table.listed,
         )
         for name in table.columns
     ]
