@@ -99,7 +99,7 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
         [f"{N} WHERE cost > 4.5"],
     ),
     "`= ANY (SELECT": (
-        [f"{N} WHERE ward = ANY (SELECT ward FROM wards)"],
+        [f"{N} WHERE cost > 3 OR ward = ANY (SELECT ward FROM wards)"],
         [
             "SELECT COUNT_IF(cost > (SELECT MAX(floor) FROM wards)) FROM visits",
             f"{N} WHERE cost > (SELECT MAX(floor) FROM wards)",
@@ -117,7 +117,6 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "`RANGE` and `GROUPS` frames": (
         [IN.format(f"{how} BETWEEN 1 PRECEDING AND CURRENT ROW") for how in ("RANGE", "GROUPS")]
-        + ["SELECT COUNT(*) FROM (SELECT row_number() OVER w FROM visits WINDOW w AS (PARTITION BY person)) q"]
         + [f"{N}, LATERAL (SELECT 1) l", f"{N} ASOF JOIN wards USING (ward)", f"WITH RECURSIVE x AS (SELECT 1) {N}"]
         + [f"{N} PIVOT (COUNT(*) FOR ward IN ('a'))"],
         [

@@ -46,6 +46,22 @@ SELECT s, a, COUNT(*) FROM (SELECT customer, SUM(day) s, BOOL_OR(total > 2) a, A
 SELECT d, COUNT(*) FROM (SELECT COUNT(DISTINCT day) d, COUNT(*) FILTER (WHERE total > 1) f FROM orders GROUP BY
 customer) WHERE f > 0 GROUP BY d;
 SELECT SUM(greatest(0, least(9, m))) FROM (SELECT MAX(day) m FROM orders GROUP BY customer, total > 2) t;
+SELECT COUNT(*) FROM orders o JOIN customers c ON o.customer = c.id AND o.day IN (SELECT id FROM products WHERE
+kind = 'toy');
+SELECT COUNT(*) FROM orders o JOIN customers c ON o.customer = c.id AND EXISTS (SELECT 1 FROM items i WHERE
+i.order_id = o.id) LEFT JOIN regions r ON r.city = c.city;
+SELECT SUM(day) FROM (SELECT DISTINCT ON (customer, total) day FROM (SELECT * FROM orders ORDER BY day) ORDER BY
+day DESC, id) t;
+SELECT r, COUNT(*) FROM (SELECT rank() OVER (w ORDER BY day) r, sum(day) OVER w AS s FROM orders WINDOW w AS
+(PARTITION BY customer)) GROUP BY r;
+SELECT SUM(day) FROM (SELECT * EXCLUDE (total, id) FROM orders) t;
+SELECT COUNT(*) FROM orders WHERE (customer, day) IN (SELECT customer, MIN(day) FROM orders GROUP BY customer);
+SELECT COUNT(*) FROM orders o WHERE (day, 'toy') IN (SELECT id, kind FROM products p WHERE p.cost > 1) AND day <>
+ALL (SELECT id FROM products WHERE cost < 2);
+SELECT COUNT(*) FROM orders WHERE day = ANY (SELECT id FROM products) AND total >= ANY (SELECT cost FROM products);
+SELECT COUNT(*) FROM orders WHERE total > ALL (SELECT cost FROM products WHERE id > 2);
+SELECT COUNT(*) FROM orders o WHERE total >= ALL (SELECT total FROM orders i WHERE i.customer = o.customer);
+SELECT COUNT(*) FROM orders o WHERE day = ALL (SELECT day FROM orders i WHERE i.customer = o.customer);
 SELECT SUM(n), SUM(s), SUM(n * 2 + d) FROM (SELECT customer, COUNT(*) n, SUM(day) s, COUNT(DISTINCT day) d FROM
 orders GROUP BY customer);
 SELECT SUM(p), SUM((SELECT COUNT(*) FROM orders WHERE customer = t.customer)) FROM (SELECT customer, row_number()

@@ -107,10 +107,9 @@ def inner_parts(tree: exp.Select) -> Inner:
         UnsupportedQuery: a clause that is not supported inside.
     """
     for name, part in tree.args.items():
-        if part and name in ("order", "limit", "offset"):
-            reason = "ORDER BY has no effect" if name == "order" else f"{name.upper()} would choose among people's rows"
+        if part and name in ("limit", "offset"):
             raise UnsupportedQuery(
-                f"{reason} inside a subquery.",
+                f"{name.upper()} would choose among people's rows inside a subquery.",
                 hint="leave it out; or QUALIFY row_number() OVER (PARTITION BY unit ORDER BY …) = 1",
             )
         if part and name not in KNOWN_INSIDE:
@@ -121,10 +120,6 @@ def inner_parts(tree: exp.Select) -> Inner:
             hint="group by plain columns there; totals belong to the outermost SELECT",
         )
     distinct = tree.args.get("distinct")
-    if distinct is not None and distinct.args.get("on"):
-        raise UnsupportedQuery(
-            "DISTINCT ON is not supported here.", hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1"
-        )
     return Inner(
         group_of(tree),
         tree.args["having"].this if tree.args.get("having") else None,
@@ -185,7 +180,8 @@ _KNOWN = {
 }
 KNOWN_INSIDE = {
     *("expressions", "from_", "joins", "laterals", "with_"),
-    *("where", "group", "having", "qualify", "distinct"),
+    *("where", "group", "having", "qualify", "distinct", "windows"),
+    "order",  # which puts rows in no order that anything outside could see, without LIMIT
 }
 _REFUSED = {
     "qualify": ("QUALIFY is not supported here.", "filter the result with HAVING, or people's rows in a subquery"),

@@ -182,10 +182,11 @@ _PLAIN: dict[type[exp.Expr], str] = {
     exp.Avg: "avg",
     exp.Min: "min",
     exp.Max: "max",
+    exp.AnyValue: "min",  # which is any of them, and the same whatever the order
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
 }
-_INSIDE = "inside there are COUNT, COUNT(DISTINCT x), COUNT_IF, SUM, AVG, MIN, MAX, BOOL_AND and BOOL_OR"
+_INSIDE = "inside there are COUNT, COUNT(DISTINCT x), COUNT_IF, SUM, AVG, MIN, MAX, ANY_VALUE, BOOL_AND and BOOL_OR"
 
 
 def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
@@ -198,6 +199,8 @@ def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
         node = exp.Avg(this=node.expressions[0])
     if isinstance(node, exp.CountIf):
         node = exp.Count(this=exp.If(this=node.this, true=exp.Literal.number(1)))
+    if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue):
+        node = node.this
     name, argument = _PLAIN.get(type(node)), node.args.get("this")
     if name is None:
         word = node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
@@ -265,4 +268,4 @@ def _refuse_over_people(rows: Rows) -> None:
     )
 
 
-_ORDERED = (exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.ArrayAgg, exp.GroupConcat)
+_ORDERED = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.ArrayAgg, exp.GroupConcat)

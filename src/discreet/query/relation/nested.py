@@ -36,7 +36,7 @@ from discreet.query.relation.node import (
     whole,
 )
 from discreet.query.relation.settle import columns_in, renamed
-from discreet.query.relation.sources import conjuncts, is_nested, read_from
+from discreet.query.relation.sources import conjoined, conjuncts, is_nested, read_from
 from discreet.query.relation.stage import of_rows, still
 
 Put = Callable[[exp.Expr], exp.Expr]
@@ -45,12 +45,16 @@ Put = Callable[[exp.Expr], exp.Expr]
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """[NOT] EXISTS (query), or value [NOT] IN (query); `part` as it is written."""
+    """[NOT] EXISTS (query), value [NOT] IN (query), or value < ANY (query) and the like; `part` as it is written.
+
+    `compared` is None for IN. ALL is negated: no row of the query may make the comparison anything but true.
+    """
 
     part: exp.Expr
     query: exp.Expr
     value: exp.Expr | None
     negated: bool
+    compared: str | None = None
 
 
 def split(where: exp.Expr | None) -> tuple[list[exp.Expr], list[Test], list[exp.Expr]]:
@@ -70,12 +74,31 @@ def split(where: exp.Expr | None) -> tuple[list[exp.Expr], list[Test], list[exp.
 def read_where(select: exp.Select, context: Context) -> tuple[Rows, list[exp.Expr]]:
     """Return the rows of FROM that pass the tests of WHERE, and its other conjuncts, which no join has taken."""
     where = select.args["where"].this if select.args.get("where") else None
-    plain, tests, mixed = split(where)
+    select, moved = _without_subqueries(select)
+    plain, tests, mixed = split(conjoined([*conjuncts(where), *moved]))
     rows, left = read_from(select, plain, context)
     for test in tests:
         rows = _tested(rows, test, context)
     rows, put = lift(rows, mixed, context)
     return rows, [*left, *map(put, mixed)]
+
+
+def _without_subqueries(select: exp.Select) -> tuple[exp.Select, list[exp.Expr]]:
+    """Return the query without the conditions of inner joins in which a query stands, and these: WHERE may hold them
+    as well, where no later join has rows that they would leave out.
+    """
+    joins = select.args.get("joins") or []
+    plain = all(j.side in ("", "LEFT") for j in joins)
+    inner = [i for i, j in enumerate(joins) if not j.side and j.kind in ("", "INNER") and j.args.get("on") is not None]
+    if not plain or not any(is_nested(joins[i].args["on"]) for i in inner):
+        return select, []
+    select, moved = select.copy(), []
+    for i in inner:
+        join = select.args["joins"][i]
+        parts = conjuncts(join.args["on"])
+        moved += [p for p in parts if is_nested(p)]
+        join.set("on", conjoined([p for p in parts if not is_nested(p)]))
+    return select, moved
 
 
 def filtered_by(rows: Rows, conditions: Sequence[exp.Expr], context: Context) -> Rows:
@@ -127,7 +150,8 @@ def refuse_several() -> Never:
         UnsupportedQuery: always.
     """
     raise UnsupportedQuery(
-        "IN (SELECT …) compares one value with one column.", hint="write x IN (SELECT y FROM …), or EXISTS"
+        "IN (SELECT …) compares each value with one column, and several of them only as a condition of WHERE.",
+        hint="write x IN (SELECT y FROM …), or EXISTS",
     )
 
 
@@ -140,26 +164,70 @@ def _test(part: exp.Expr) -> Test | None:
             return Test(part, part.this, None, negated)
         case exp.In() if (query := part.args.get("query")) is not None and not is_nested(part.this):
             return Test(part, query.unnest(), part.this, negated)
+        case exp.EQ() | exp.NEQ() | exp.LT() | exp.LTE() | exp.GT() | exp.GTE() if not negated:
+            return _any_or_all(part)
         case _:
             return None
+
+
+def _any_or_all(part: exp.Expr) -> Test | None:
+    among = part.args["expression"]
+    if not isinstance(among, exp.Any | exp.All) or not is_nested(among) or is_nested(part.this):
+        return None
+    query, every, compared = among.this.unnest(), isinstance(among, exp.All), _COMPARED[type(part)]
+    if (every, compared) in ((False, "="), (True, "<>")):
+        return Test(part, query, part.this, every)  # IN, NOT IN
+    return Test(part, query, part.this, every, compared)
+
+
+_COMPARED: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 
 
 def _tested(rows: Rows, test: Test, context: Context) -> Rows:
     kind = JoinKind.ANTI if test.negated else JoinKind.SEMI
     outer = context.names(rows)
+    if isinstance(test.value, exp.Tuple) and not test.negated:
+        other, several, conditions = _ask_several(test.query, len(test.value.expressions), outer, context)
+        pairs = zip(test.value.expressions, several, strict=True)
+        same_ones = [call("=", [bind_row(v, outer), f]) for v, f in pairs]
+        return join(kind, rows, other, [*same_ones, *conditions], context)
     other, found, conditions = ask(test.query, outer, context, value=test.value is not None)
     if test.value is None:
         return join(kind, rows, other, conditions, context)
     if found is None or isinstance(test.value, exp.Tuple):
         refuse_several()
     value = bind_row(test.value, outer)
-    same = call("=", [value, found])
+    same = call(test.compared or "=", [value, found])
+    if test.negated and test.compared is not None:
+        other_than = call("not", [call("coalesce", [same, Literal(False, Type.BOOL)])])
+        return join(kind, rows, other, [other_than, *conditions], context)
     if not test.negated:
         return join(kind, rows, other, [same, *conditions], context)
     if conditions:
         rows, put = lift(rows, [test.part], context)  # whose list it is, the conditions say
         return filtered_by(rows, [exp.Not(this=put(test.part))], context)
     return _not_in(rows, other, value, found, same, context)
+
+
+def _ask_several(query: exp.Expr, many: int, outer: Names, context: Context) -> tuple[Rows, list[Expr], list[Expr]]:
+    """Return the rows of a subquery, the columns that it gives, and its conditions on the row around it."""
+    if not isinstance(query, exp.Select) or not _is_plain(query) or query.is_star:
+        rows = context.query(query, context)
+        found, around = [i.read for i in rows.shown() if i.read is not None], list[Expr]()
+    else:
+        shown = [e.unalias() for e in query.expressions]
+        rows, around, put = _asked(query, shown, outer, context)
+        found = [bind_row(put(e), context.names(rows)) for e in shown]
+    if len(found) != many:
+        refuse_several()
+    return rows, found, around
 
 
 def _not_in(rows: Rows, other: Rows, value: Expr, found: Expr, same: Expr, context: Context) -> Rows:

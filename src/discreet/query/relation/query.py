@@ -69,6 +69,7 @@ def with_named(query: exp.Expr, context: Context) -> Context:
 
 
 def _select(query: exp.Select, context: Context) -> Rows:
+    query = _written_out(query)
     inner = inner_parts(query)
     rows, left = read_where(query, context)
     rows = filtered_by(rows, left, context)
@@ -95,6 +96,40 @@ def _select(query: exp.Select, context: Context) -> Rows:
     if qualify is not None:
         where = as_condition(stage.bind(qualify), "QUALIFY")
     return _shown(outputs, stage, where, context, distinct=inner.distinct)
+
+
+def _written_out(query: exp.Select) -> exp.Select:
+    """Return the query with the windows of a WINDOW clause where they are used, and DISTINCT ON as a QUALIFY."""
+    named = {w.name.lower(): w for w in query.args.get("windows") or []}
+    distinct = query.args.get("distinct")
+    on = None if distinct is None else distinct.args.get("on")
+    if not named and on is None:
+        return query
+    query = query.copy()
+    for window in [w for w in query.find_all(exp.Window) if w.args.get("alias") and w.parent_select is query]:
+        found = named.get(window.args["alias"].name.lower())
+        if found is None or found.args.get("alias"):
+            raise UnsupportedQuery("OVER names a window that WINDOW does not.", hint="write the window out")
+        for part in ("partition_by", "order", "spec"):
+            if found.args.get(part) and not window.args.get(part):
+                other = found.args[part]
+                window.set(part, [e.copy() for e in other] if isinstance(other, list) else other.copy())
+        window.set("alias", None)
+    query.set("windows", None)
+    if on is not None:
+        if query.args.get("qualify") or query.args.get("group"):
+            raise UnsupportedQuery(
+                "DISTINCT ON beside GROUP BY or QUALIFY is not supported here.",
+                hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1 in a query around it",
+            )
+        order = query.args.get("order")
+        terms = [o for o in (order.expressions if order is not None else []) if o.this not in on.expressions]
+        first = exp.Window(
+            this=exp.RowNumber(), partition_by=on.expressions, order=exp.Order(expressions=terms) if terms else None
+        )
+        query.set("qualify", exp.Qualify(this=exp.EQ(this=first, expression=exp.Literal.number(1))))
+        query.set("distinct", None)
+    return query
 
 
 Output: TypeAlias = "tuple[str | None, exp.Expr | Item]"
@@ -124,14 +159,18 @@ def _outputs(e: exp.Expr, rows: Rows) -> list[Output]:
             raise UnsupportedQuery("One name for each output column.", hint="write x AS a")
         return [(e.alias, e.this) if isinstance(e, exp.Alias) else (None, e)]
     star = e.this if isinstance(e, exp.Column) else e
-    if not isinstance(star, exp.Star) or any(part for part in star.args.values()):
-        raise UnsupportedQuery("* with EXCLUDE, REPLACE or RENAME is not supported here.", hint="name the columns")
+    if not isinstance(star, exp.Star) or any(part for name, part in star.args.items() if name != "except_"):
+        raise UnsupportedQuery("* with REPLACE or RENAME is not supported here.", hint="name the columns")
+    without = {c.name.lower(): c.name for c in star.args.get("except_") or []}
     items = rows.shown()
     if isinstance(e, exp.Column):
         items = tuple(i for entry in rows.entries if entry.alias.lower() == e.table.lower() for i in entry.items)
         if not items:
             raise UnknownColumn(f"There is no table {e.table!r} in this subquery.", hint="name one of its tables")
-    return [(i.name, i) for i in items if i.read is not None]
+    missing = [n for lower, n in without.items() if lower not in {i.name.lower() for i in items}]
+    if missing:
+        raise UnknownColumn(f"EXCLUDE names {missing[0]!r}, which * does not have.", hint="leave it out")
+    return [(i.name, i) for i in items if i.read is not None and i.name.lower() not in without]
 
 
 def _spelled(e: exp.Expr, written: Mapping[str, exp.Expr], names: Names) -> exp.Expr:

@@ -10,7 +10,6 @@ again and again, would use up its memory and time.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +45,7 @@ from discreet.query.relation.node import (
 )
 from discreet.query.relation.query import read_query, with_named
 from discreet.query.relation.settle import Renaming, columns_in, renamed, settle
+from discreet.query.relation.sources import conjoined
 from discreet.query.relation.write import write
 
 UNIT = "u"
@@ -173,7 +173,7 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
             "The query reads public tables only, which need no privacy.",
             hint="ask the database itself, or join them to a private table",
         )
-    rows, select = _lifted(rows, replace(select, where=_all_of(left)), context)
+    rows, select = _lifted(rows, replace(select, where=conjoined(left)), context)
     names = context.names(rows)
     first = next(t for t in tables_of(rows.node) if not t.public)
     named = ", ".join(t.name for t in tables_of(rows.node))
@@ -263,12 +263,6 @@ def _moved(item: Item, names: Renaming) -> Item:
     if item.expr is None or not columns_in([item.expr]) <= names.keys():
         return replace(item, fact=None)
     return replace(item, expr=renamed(item.expr, names))
-
-
-def _all_of(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
-    """One condition; whether each of them is one at all is seen when they are bound."""
-    parts = [exp.Paren(this=c.copy()) if isinstance(c, exp.Connector) else c.copy() for c in conditions]
-    return functools.reduce(lambda one, two: exp.And(this=one, expression=two), parts) if parts else None
 
 
 def describe(node: Node) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Never, TypeAlias
@@ -29,6 +30,12 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
     if isinstance(node, exp.And):
         return [p for side in (node.this, node.expression) for p in conjuncts(side)]
     return [node]
+
+
+def conjoined(parts: Sequence[exp.Expr]) -> exp.Expr | None:
+    """Return one condition of several; None of none."""
+    copies = [exp.Paren(this=c.copy()) if isinstance(c, exp.Connector) else c.copy() for c in parts]
+    return functools.reduce(lambda one, two: exp.And(this=one, expression=two), copies) if copies else None
 
 
 def is_nested(node: exp.Expr) -> bool:
