@@ -185,6 +185,36 @@ def test_the_certificate_of_a_part_has_the_outer_query_beside_it_and_verifies() 
         assert check(certificate).broken
 
 
+def test_intervals_follow_from_those_of_the_parts_or_from_noise_that_is_drawn_again() -> None:
+    with connected(dp.Budget(epsilon=3)) as session:
+        release = session.sql(
+            SHARE.format("ward, n, 2 * n + 1 AS m, n + SUM(n) OVER () AS s, MAX(n) OVER () AS x"), epsilon=1
+        )
+        [part] = release.parts.values()
+        ends = part.interval("n")
+        assert release.interval("n") == ends
+        assert release.interval("m") == [(2 * low + 1, 2 * high + 1) for low, high in ends]
+        assert all(low < value < high for (low, high), value in zip(release.interval("s"), release["s"], strict=True))
+        assert release.interval("x") == release.interval("ward") == [None] * 3
+        again = session.sql(release.text, epsilon=1)
+        assert again.interval("s") == release.interval("s")
+        assert any("noise drawn again" in note for note in release.notes)
+        assert any("'x'" in note for note in release.notes)
+        assert [release.has_interval(n) for n in release.columns] == [False, True, True, True, False]
+        assert release.interval("s", confidence=0.999) == [None] * 3  # more than 200 runs can tell
+
+
+def test_rows_that_noise_chooses_or_orders_have_the_intervals_that_are_theirs() -> None:
+    with connected(dp.Budget(epsilon=30)) as session:
+        first = session.sql(SHARE.format("ward, n").replace("ORDER BY 1", "ORDER BY n DESC"), epsilon=1)
+        part = first.parts["part_1"]
+        ends = dict(zip(part["ward"], part.interval("n"), strict=True))
+        assert first.interval("n") == [ends[ward] for ward in first["ward"]]
+        cut = session.sql(SHARE.format("ward, n").replace("ORDER BY 1", "ORDER BY n DESC LIMIT 1"), epsilon=1)
+        assert cut.interval("n") == [None]
+        assert cut.stored
+
+
 def test_a_release_of_results_is_shown_and_handed_on_like_others(session: Session) -> None:
     release = session.sql(ANSWERED[0], epsilon=10**18)
     assert "measured part" in str(release)

@@ -23,6 +23,9 @@ from discreet.backends.connection import Cursor, open_sandbox
 from discreet.backends.source import identifier
 from discreet.errors import BackendFailed, UnsupportedQuery
 
+FAILURES = duckdb.Error
+"""What a text fails with."""
+
 SECONDS = 60
 """Time that an outer query may take."""
 

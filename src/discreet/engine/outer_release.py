@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Never
 
-from discreet.backends.sandbox import naming_failures, open_tables, rehearsed
+from discreet.backends.sandbox import FAILURES, Sandbox, naming_failures, open_tables, rehearsed
 from discreet.backends.source import identifier
 from discreet.catalog.types import OF_CELLS
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
+from discreet.plan.query import confidence_level
+from discreet.post.redraw import PAIRS, Rows, can_redraw, redrawn, spread
+from discreet.query.lineage import Columns, Follows, Traced, traced
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
@@ -57,31 +62,31 @@ class OuterRelease(Release):
     Guarantee:
         The rows are a function of the noisy tables of `parts`, whose cost the ledger was charged, of public tables and
         of the text (docs/decisions/0010-sql-over-results.md).
-
-    Attributes:
-        parts: the release of each measured part, by its name in the plan.
     """
 
     # a release whose rows are computed by the database: it shares how a release is shown and handed on
     def __init__(self, plan: Plan, parts: Mapping[str, Release], public: ReadPublic) -> None:
         first = next(iter(parts.values()))
-        self.plan, self.parts, self.name = plan, parts, first.name
+        self.plan, self._parts, self.name = plan, parts, first.name
         self.stored, self.paid, self.drawn, self.over_people = first.stored, first.paid, first.drawn, first.over_people
         self.table, self._original = first.table, None
         outer = plan.outer
         assert outer is not None
         self.outer: OuterQuery = outer
-        with naming_failures(), open_tables(self._tables(public)) as sandbox:
+        self._tables: dict[str, Any] = {n: (_types(c), parts[n].codes) for n, c in outer.parts.items()}
+        for t in outer.public:
+            columns = _public_columns(t, outer)
+            listed = ", ".join(identifier(n) for n, _ in columns)
+            self._tables[t.name] = columns, public(f"SELECT {listed} FROM main.{identifier(t.name)}")
+        with naming_failures(), open_tables(self._tables) as sandbox:
             sandbox.check(outer.sql)
             _, self._found = sandbox.run(outer.sql)
+        self._drawn_again: tuple[Rows, list[tuple[Rows, Rows]]] | None = None
 
-    def _tables(self, public: ReadPublic) -> dict[str, Any]:
-        found: dict[str, Any] = {n: (_types(c), self.parts[n].codes) for n, c in self.outer.parts.items()}
-        for t in self.outer.public:
-            columns = _public_columns(t, self.outer)
-            listed = ", ".join(identifier(n) for n, _ in columns)
-            found[t.name] = columns, public(f"SELECT {listed} FROM main.{identifier(t.name)}")
-        return found
+    @property
+    def parts(self) -> Mapping[str, Release]:
+        """The release of each measured part, by its name in the plan."""
+        return self._parts
 
     @property
     def columns(self) -> list[str]:
@@ -117,7 +122,7 @@ class OuterRelease(Release):
     def has_interval(self, column: str) -> bool:
         """Whether cells of an output column have intervals."""
         self.check_column(column)
-        return False
+        return self._follows[self.outer.columns.index(column)] in (Follows.ONE, Follows.SEVERAL)
 
     def check_column(self, name: str) -> None:
         """Check that there is such an output column.
@@ -130,10 +135,82 @@ class OuterRelease(Release):
                 f"The result has no column {name!r}.", hint=f"its columns are: {', '.join(self.columns)}"
             )
 
-    def interval(self, column: str, confidence: Real = 0.95) -> list[Any]:
-        """One interval for each row; None where it is not known."""
-        self.check_column(column)
-        return [None] * len(self._found)
+    def interval(self, column: str, confidence: Real = Fraction(19, 20)) -> list[Any]:
+        """One interval for each row, as of a query's result; None where it is not known.
+
+        A number that follows from one noisy number, rising or falling with it, has the interval that follows from that
+        one's. A number that follows smoothly from several has one by drawing their noise again
+        (`post/redraw.py`). Numbers in rows that noise chose, by LIMIT, HAVING or a rank, have none.
+        """
+        level = confidence_level(confidence)
+        if not self.has_interval(column):
+            return [None] * len(self._found)
+        place = self.outer.columns.index(column)
+        if self._follows[place] is Follows.ONE:
+            shown, found = self._from_ends(place, level)
+        else:
+            shown, runs = self._runs()
+            widths = spread(shown, place, runs, level) if runs else [None] * len(shown)
+            found = [None if w is None else (r[place] - w, r[place] + w) for r, w in zip(shown, widths, strict=True)]
+        return _in_order(self._found, shown, found)
+
+    @cached_property
+    def _traced(self) -> Traced | None:
+        tables: dict[str, Columns] = {name: _follows_of(self.parts[name]) for name in self.outer.parts}
+        tables |= {t.name: [(n, Follows.PUBLIC) for n, _ in self._tables[t.name][0]] for t in self.outer.public}
+        return traced(self.outer.sql, tables)
+
+    @cached_property
+    def _follows(self) -> list[Follows]:
+        """How each output column follows from noisy numbers."""
+        found = self._traced
+        if found is None or len(found.lineage.columns) != len(self.outer.columns):
+            return [Follows.UNKNOWN] * len(self.outer.columns)
+        known = {Follows.PUBLIC} if found.lineage.is_chosen else {Follows.PUBLIC, Follows.ONE}
+        known |= {Follows.SEVERAL} if not found.lineage.is_chosen and can_redraw(self.plan) else set()
+        return [f if f in known else Follows.UNKNOWN for _, f in found.lineage.columns]
+
+    def _from_ends(self, place: int, level: Fraction) -> tuple[Rows, list[Any]]:
+        """Return rows of the outer query, and intervals of a column from those of the noisy numbers."""
+        lows, highs = ({name: _ends(part, side, level) for name, part in self.parts.items()} for side in (0, 1))
+        with open_tables(self._tables) as sandbox:
+            shown, low, high = (self._again(sandbox, rows) for rows in ({}, lows, highs))
+        if low is None or high is None or shown is None:
+            return [], []
+        pairs = [(a[place], b[place]) for a, b in zip(low, high, strict=True)]
+        return shown, [None if None in pair else (min(pair), max(pair)) for pair in pairs]
+
+    def _runs(self) -> tuple[Rows, list[tuple[Rows, Rows]]]:
+        """Return rows of the outer query, and pairs of runs with the noise drawn again; none where one fails."""
+        if self._drawn_again is None:
+            tables = {name: part.table for name, part in self.parts.items()}
+            pairs: list[tuple[Rows, Rows]] = []
+            with open_tables(self._tables) as sandbox:
+                shown = self._again(sandbox, {}) or []
+                for up, down in redrawn(self.plan, tables):
+                    one, other = self._again(sandbox, up), self._again(sandbox, down)
+                    if one is None or other is None:
+                        pairs = []
+                        break
+                    pairs.append((one, other))
+            self._drawn_again = shown, pairs
+        return self._drawn_again
+
+    def _again(self, sandbox: Sandbox, rows: Mapping[str, Rows]) -> Rows | None:
+        """Return the rows of the outer query over other noisy values; None where it fails, or has other rows."""
+        assert self._traced is not None
+        for name, own in rows.items():
+            kinds = [(n, "DOUBLE" if kind == "BIGINT" else kind) for n, kind in self._tables[name][0]]
+            sandbox.fill(name, kinds if own and _has_reals(own) else self._tables[name][0], own)
+        try:
+            _, found = sandbox.run(self._traced.unordered)
+        except FAILURES:
+            return None
+        public = [i for i, f in enumerate(self._follows) if f is Follows.PUBLIC]
+        keys = [[row[i] for i in public] for row in found]
+        if not rows:
+            self._keys = keys
+        return found if keys == self._keys else None
 
     def nonnegative(self) -> Never:
         """Refuse: numbers of an outer query may be of any sign.
@@ -149,7 +226,16 @@ class OuterRelease(Release):
     def notes(self) -> tuple[str, ...]:
         """What a reader should know beside the numbers, in sentences."""
         told = [note for part in self.parts.values() for note in part.notes]
-        return tuple(dict.fromkeys([*self.outer.notes, *told]))
+        by = {
+            follows: [n for n, f in zip(self.columns, self._follows, strict=True) if f is follows]
+            for follows in Follows
+        }
+        redraw = f"The ± of {_listed(by[Follows.SEVERAL])} is from {2 * PAIRS} runs with the noise drawn again."
+        unknown = (
+            f"No ± is known of {_listed(by[Follows.UNKNOWN])}: noise chooses the rows, or more than sums and ratios."
+        )
+        own = [*([redraw] if by[Follows.SEVERAL] else []), *([unknown] if by[Follows.UNKNOWN] else [])]
+        return tuple(dict.fromkeys([*self.outer.notes, *own, *told]))
 
     @property
     def truncation(self) -> tuple[Any, ...]:
@@ -173,6 +259,39 @@ class OuterRelease(Release):
 
     def __len__(self) -> int:
         return len(self._found)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _follows_of(part: Release) -> Columns:
+    """Return how the columns of a part follow from noise: each number with an interval is a noisy one by itself."""
+    query = part.query
+    kinds = [(n, query.column(n).key is not None, query.has_interval(n)) for n in part.columns]
+    return [(n, Follows.PUBLIC if key else Follows.ONE if sure else Follows.UNKNOWN) for n, key, sure in kinds]
+
+
+def _ends(part: Release, side: int, level: Fraction) -> Rows:
+    """Return a part's rows with one end of its interval in place of each number."""
+    ends = [part.interval(name, level) for name in part.columns]
+    return [
+        [value if ends[j][i] is None else ends[j][i][side] for j, value in enumerate(row)]
+        for i, row in enumerate(part.codes)
+    ]
+
+
+def _has_reals(rows: Rows) -> bool:
+    return any(isinstance(value, float) for row in rows for value in row)
+
+
+def _in_order(shown: Rows, rows: Rows, intervals: Sequence[Any]) -> list[Any]:
+    """Return the intervals of rows in the order in which these are shown; none of rows that differ in these alone."""
+    found: dict[tuple[Any, ...], set[Any]] = {}
+    for row, interval in zip(rows, intervals, strict=True):
+        found.setdefault(tuple(map(repr, row)), set()).add(interval)
+    kept = [found.get(tuple(map(repr, row)), set()) for row in shown]
+    return [next(iter(k)) if len(k) == 1 else None for k in kept]
 
 
 def _types(columns: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:

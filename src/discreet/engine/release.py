@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
@@ -71,6 +71,11 @@ class Release:
     def query(self) -> Query:
         """What was asked, with the noise of its numbers."""
         return self.plan.outputs[self.name].query
+
+    @property
+    def parts(self) -> Mapping[str, Release]:
+        """The release of each measured part: of SQL over results several, else this one alone."""
+        return {self.name: self}
 
     @property
     def charges(self) -> dict[str, Approximate]:
