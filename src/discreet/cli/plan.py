@@ -89,9 +89,9 @@ def command(confidence: float, as_json: bool, plot: str | None, show_sql: bool, 
 def _say_whole(plan: Plan, *, as_json: bool, show_sql: bool) -> None:
     """Say a plan whose errors follow from its first stage, or from the noisy tables that it computes with."""
     cost, stages = amounts(plan.charge.guarantee), plan.stages
-    if as_json and stages is not None:
+    if as_json:
         answer = {"columns": plan.columns, "notes": plan.notes, "cost": cost, "sql": plan.sql}
-        if stages.last.truncation:
+        if stages is not None and stages.last.truncation:
             from discreet.plan.explain import report_errors
 
             answer["truncation"] = report_errors(*stages.rehearsed)
