@@ -345,3 +345,15 @@ def test_rows_that_are_people_have_a_truncation_report(samples: Path, call: Call
     plain = call(*asked[:2], "SELECT COUNT(*) AS n FROM adult", "--each-row", "--epsilon", "1", "--truncation", "0.5")
     assert (plain.exit_code, "Nothing is cut off" in plain.stderr) == (2, True)
     assert "truncation" not in json.loads(call(*asked, "--json").stdout)
+
+
+def test_sql_over_results_is_planned_answered_and_written_in_every_form(samples: Path, call: Call) -> None:
+    question = (
+        "WITH r AS (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex) SELECT sex, n / SUM(n) OVER () AS share FROM r"
+    )
+    given = (str(samples / "adult.parquet"), question, "--each-row", "--values", "sex=Female,Male", "--epsilon", "0.5")
+    planned = json.loads(call("plan", *given, "--json").stdout)
+    assert planned["columns"] == ["sex", "share"]
+    found = json.loads(call("sql", *given, "--budget", "3", "--json").stdout)
+    assert all(low < row[1] < high for row, (low, high) in zip(found["rows"], found["intervals"]["share"], strict=True))
+    assert call("sql", *given, "--csv").stdout.startswith("sex,share,share_low,share_high\n")

@@ -19,6 +19,7 @@ VISITS = pd.DataFrame(
         "person": [1, 1, 2, 3, 3, 4, 5, 5, 6, 7],
         "ward": ["a", "b", "a", "a", "c", "b", "a", "c", "b", "a"],
         "cost": [10, 20, 30, 40, 50, 60, 70, 80, 90, 95],
+        "room": [*"uvwxyzuvwx"],
     }
 )
 WARDS = pd.DataFrame({"code": ["a", "b", "c", "d"], "name": ["Ann", "Bob", "Cid", "Dot"], "beds": [4, 2, 1, 9]})
@@ -92,6 +93,8 @@ ANSWERED = [
         "(SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY n DESC, ward LIMIT 1) UNION ALL "
         "SELECT 'b', COUNT(*) FROM visits WHERE ward = 'b'"
     ),
+    "SELECT COUNT(*) AS n FROM (SELECT DISTINCT cost // 30 AS c FROM visits)",
+    "WITH r AS (SELECT nullif(cost // 30, 1) AS c FROM visits GROUP BY c) SELECT COUNT(*) AS n, COUNT(c) FROM r",
 ]
 
 
@@ -213,6 +216,12 @@ def test_rows_that_noise_chooses_or_orders_have_the_intervals_that_are_theirs() 
         cut = session.sql(SHARE.format("ward, n").replace("ORDER BY 1", "ORDER BY n DESC LIMIT 1"), epsilon=1)
         assert cut.interval("n") == [None]
         assert cut.stored
+
+
+def test_an_average_over_groups_says_which_groups_are_meant(session: Session) -> None:
+    sql = "SELECT AVG(n) FROM (SELECT {}, COUNT(*) AS n FROM visits GROUP BY 1)"
+    assert any("without rows" in note for note in session.plan(sql.format("ward"), epsilon=1).notes)
+    assert any("hidden ones" in note for note in session.plan(sql.format("room"), epsilon=1, delta="1e-6").notes)
 
 
 def test_a_release_of_results_is_shown_and_handed_on_like_others(session: Session) -> None:

@@ -20,6 +20,7 @@ class OuterQuery:
         parts: the columns of each noisy table, by its name, which is that of the part among the plan's outputs.
         public: the public tables that it reads.
         columns: the names of its output columns; empty until it was tried on empty tables.
+        over_groups: whether it has aggregates over parts with declared keys, and over parts with selected ones.
         refused: what is said where it cannot run, as the text was refused as a query of its own before it was split.
     """
 
@@ -29,9 +30,16 @@ class OuterQuery:
     public: tuple[TableSchema, ...] = ()
     columns: tuple[str, ...] = ()
     refused: UnsupportedQuery | None = None
+    over_groups: tuple[bool, bool] = (False, False)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of its numbers, in sentences."""
         measured = "1 measured part" if len(self.parts) == 1 else f"{len(self.parts)} measured parts"
-        return (f"The result is computed from the noisy tables of {measured}, which are what was paid for.",)
+        declared, selected = self.over_groups
+        empty = ["Aggregates over groups of declared keys are over those without rows, too."] if declared else []
+        hidden = (
+            ["Aggregates over groups of selected keys leave out the hidden ones, which are small."] if selected else []
+        )
+        said = f"The result is computed from the noisy tables of {measured}, which are what was paid for."
+        return (said, *empty, *hidden)

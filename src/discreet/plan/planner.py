@@ -107,7 +107,10 @@ def _plan_results(
         raise (refused if found.is_one else error) from None
     read = {name: [(n, e.type) for n, e in o.query.question.outer.columns] for name, o in plan.outputs.items()}
     public = tuple(find_table(t, tables) for t in found.public)
-    return replace(plan, outer=OuterQuery(sql, found.outer, read, public, refused=refused if found.is_one else None))
+    keys = [o.query.question.keys for o in plan.outputs.values()] if found.aggregates else []
+    shown = (any(k.exprs and k.lists is not None for k in keys), any(k.lists is None for k in keys))
+    own = refused if found.is_one else None
+    return replace(plan, outer=OuterQuery(sql, found.outer, read, public, refused=own, over_groups=shown))
 
 
 def replanned(query: Query, population: str, epsilon: Real) -> Query:

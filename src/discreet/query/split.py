@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Never, TypeAlias
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from discreet.catalog.schema import TableSchema, find_table
 from discreet.errors import UnknownColumn, UnsupportedQuery
@@ -47,12 +47,14 @@ class Split:
         outer: the outer query in DuckDB's dialect, over these tables and public ones.
         public: the public tables that it reads.
         is_one: whether the text itself is the one part, so that nothing is inside another SELECT.
+        aggregates: whether the outer query has aggregates, and so may be over groups.
     """
 
     parts: Mapping[str, str]
     outer: str
     public: tuple[str, ...]
     is_one: bool
+    aggregates: bool
 
 
 def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
@@ -83,6 +85,7 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
         _text(outer),
         tuple(t for t in splitter.public if t in named),
         read.is_part,
+        outer.find(exp.AggFunc) is not None,
     )
 
 
@@ -160,6 +163,9 @@ class _Splitter:
         return _Read(made, is_result=any(s.is_result for s in sides))
 
     def _select(self, tree: exp.Select, scope: _Scope, *, inside: bool) -> _Read:
+        counted = self._number_of_groups(tree, scope)
+        if counted is not None:
+            return self._over_people(counted, scope, inside=inside)
         first, joins = tree.args.get("from_"), tree.args.get("joins") or []
         read = [self._source(s.this, scope) for s in ([] if first is None else [first, *joins])]
         if any(r.of_people for r in read):
@@ -176,6 +182,38 @@ class _Splitter:
         moved = [exp.Join(this=r.tree, **_moved_args(j, put, ("this",))) for j, r in zip(joins, read[1:], strict=True)]
         made.set("joins", moved or None)
         return _Read(made, is_result=any(r.is_result for r in read) or len(self.parts) > before)
+
+    def _number_of_groups(self, tree: exp.Select, scope: _Scope) -> exp.Select | None:
+        """Return the SELECT over people's rows that counts the different keys of a part, where a query counts its rows.
+
+        The noisy table of selected groups has too few rows, and that of declared ones as many as there are keys.
+        """
+        source = None if tree.args.get("from_") is None else tree.args["from_"].this
+        if any(part for name, part in tree.args.items() if name not in ("expressions", "from_", "with_", "order")):
+            return None
+        if isinstance(source, exp.Table):
+            found = next((w for w in reversed(scope) if w.named.name.lower() == source.name.lower()), None)
+            inner = None if found is None or found.named.columns or not found.read.is_part else found.named.query
+        else:
+            inner = source.this if isinstance(source, exp.Subquery) and not _columns_of_alias(source) else None
+        inner = None if inner is None else inner.unnest()
+        cut = ("having", "qualify", "limit", "offset", "with_", "laterals")
+        if not isinstance(inner, exp.Select) or any(inner.args.get(part) for part in cut):
+            return None
+        items = [(e.alias or None, e.unalias()) for e in inner.expressions]
+        keys = [e for _, e in items] if inner.args.get("distinct") else group_nodes(items, group_of(inner))
+        if len(keys) != 1 or sets_of(inner) is not None or (inner.args.get("distinct") and inner.args.get("group")):
+            return None
+        names = [n or default_name(e, i) for i, (n, e) in enumerate(items) if e == keys[0]]
+        counts = [_count_of(e.unalias(), keys[0], names) for e in tree.expressions]
+        if any(c is None for c in counts) or not self.query(inner, scope, inside=False).is_part:
+            return None
+        shown = [
+            (e.alias or default_name(e, i), c) for i, (e, c) in enumerate(zip(tree.expressions, counts, strict=True))
+        ]
+        made = exp.Select(**{n: _copied(inner.args.get(n)) for n in ("from_", "joins", "where")})
+        made.set("expressions", [_aliased(c, n) for n, c in shown if c is not None])
+        return made
 
     def _source(self, node: exp.Expr, scope: _Scope) -> _Read:
         """Read what one place of FROM names."""
@@ -448,6 +486,39 @@ def _aggregates(node: exp.Expr) -> bool:
         rest = [*inner.iter_expressions(), *(p for p in node.iter_expressions() if p is not node.this)]
         return any(map(_aggregates, rest))
     return is_aggregate(node) or any(map(_aggregates, node.iter_expressions()))
+
+
+def _count_of(node: exp.Expr, key: exp.Expr, names: Sequence[str]) -> exp.Expr | None:
+    """Return the number of different keys that a COUNT over groups is; None where it is another number."""
+    if not isinstance(node, exp.Count) or node.expressions:
+        return None
+    of = (
+        node.this.expressions[0]
+        if isinstance(node.this, exp.Distinct) and len(node.this.expressions) == 1
+        else node.this
+    )
+    if isinstance(of, exp.Column) and of.name.lower() in [n.lower() for n in names]:
+        value = key.copy()
+    elif isinstance(of, exp.Star | exp.Literal) and of is node.this:  # NULL is a group too
+        value = _replaced(_KEY_OR_NULL, key)
+    else:
+        return None
+    return exp.Count(this=exp.Distinct(expressions=[value]), big_int=True)
+
+
+_KEY_OR_NULL = "CASE WHEN k IS NULL THEN '' ELSE concat('=', CAST(k AS VARCHAR)) END"
+
+
+def _replaced(text: str, key: exp.Expr) -> exp.Expr:
+    """Return an expression of which each column is this key."""
+    found = _moved(parse_one(text, dialect="duckdb"), lambda e: key.copy() if isinstance(e, exp.Column) else None)
+    assert isinstance(found, exp.Expr)
+    return found
+
+
+def _columns_of_alias(node: exp.Expr) -> bool:
+    alias = node.args.get("alias")
+    return alias is not None and bool(alias.args.get("columns"))
 
 
 def _check_clauses(tree: exp.Select) -> None:
