@@ -196,6 +196,13 @@ def fit(s: Session) -> object:
     return s.fit(model, features=["n"], target="w")
 
 
+MODEL = LinearRegression(epsilon=1, delta=1e-6, bounds=(0, 9), target=(0, 9)).fit([[1.0], [2.0]], [1, 2])
+
+
+def evaluates(s: Session) -> object:
+    return s.evaluate(MODEL, features=["n"], target="w", epsilon=1)
+
+
 def summary(s: Session) -> object:
     return spending_of(next(iter(s.accounts.values())), epsilon=1, fresh=True)
 
@@ -287,6 +294,7 @@ ASKED: dict[str, Asked] = {
     "open run, fixed-size sample": Asked(opens(GAUSSIAN, sampling=FIXED, delta=DELTA), delta=D, replaced=OF_FIXED),
     "open run of a query": Asked(opens_query, [responses(1)]),
     "fit": Asked(fit, [gaussian(MU)], delta=D),
+    "evaluate": Asked(evaluates, [laplace(1 << 21, 5 << 21)] * 5),
     "summary of what people spent": Asked(summary, [laplace(1, 1)]),
 }
 

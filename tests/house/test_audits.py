@@ -21,6 +21,8 @@ ESTIMATORS = ("learn", "synth", "sketch", "local")
 NO_GUARANTEE = {
     "Domain": "a public list of values",
     "Estimate": "made of reports that were released",
+    "EvaluatedNumber": "made of noisy counts",
+    "Evaluation": "made of noisy counts",
     "Shares": "made of reports that were released",
 }
 """Public classes of theirs that promise nothing, with what they are; those that cannot be made are none either."""

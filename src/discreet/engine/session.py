@@ -462,22 +462,61 @@ class Session:
         """
         return self._desk.plan(self._learning(estimator, features, target, table, where))
 
+    def evaluate(
+        self,
+        model: Any,
+        *,
+        features: Sequence[str],
+        target: str,
+        epsilon: Real,
+        delta: Real = 0,
+        table: str | None = None,
+        where: str | None = None,
+        confidence: Real = Fraction(19, 20),
+        fresh: bool = False,
+    ) -> Any:
+        """Measure how well a fitted model of `discreet.learn` predicts, charged to the ledger before the data is read.
+
+        Args:
+            model: fitted, of discreet's own: it is evaluated by its coefficients, so that no other code runs.
+            features: columns, in the order of the model's.
+            target: the column that is predicted.
+            epsilon: the ε to be spent.
+            delta: the δ to be spent: above 0 for Gaussian noise.
+            table: the table, where there are several.
+            where: a condition on its rows, in SQL.
+            confidence: of the intervals.
+            fresh: whether to draw again even if the evaluation is stored.
+
+        Raises:
+            PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `fit`.
+        """
+        asked = (features, target, table, where)
+        recipe = self._own(model, "evaluation_of").evaluation_of(self._desk.tables, asked, epsilon, delta, confidence)
+        return self._desk.perform(recipe, fresh=fresh, ours=False)
+
     def _learning(
         self, estimator: Any, features: Sequence[str], target: str, table: str | None, where: str | None
     ) -> Recipe[Any, Any]:
-        """Return the recipe of a fit; only the package's own estimators run beside the data without being trusted."""
+        """Return the recipe of a fit."""
+        own = self._own(estimator, "asked_of")
+        recipe: Recipe[Any, Any] = own.asked_of(self._desk.tables, features, target, table, where)
+        return recipe
+
+    def _own(self, estimator: Any, can: str) -> Any:
+        """Return an estimator of the package's own: only these run beside the data without being trusted."""
         kind = type(estimator)
-        if not kind.__module__.startswith("discreet.learn.") or not hasattr(kind, "asked_of"):
+        if not kind.__module__.startswith("discreet.learn.") or not hasattr(kind, can):
             raise InvalidParameter(
-                f"{kind.__name__} is no estimator of discreet.learn.", hint="LogisticRegression(epsilon=1, delta=1e-6)"
+                f"{kind.__name__} is no estimator of discreet.learn, and it would run beside the data.",
+                hint="LogisticRegression(epsilon=1, delta=1e-6); or dp.learn.evaluate on rows of your own",
             )
         if self._units is not None:
             raise InvalidParameter(
                 f"a fit bounds one population, and two populations pay here: {' and '.join(map(repr, self.accounts))}.",
                 hint="connect to a table that is of one population alone, with dp.connect",
             )
-        recipe: Recipe[Any, Any] = estimator.asked_of(self._desk.tables, features, target, table, where)
-        return recipe
+        return estimator
 
     def _least(self, parameters: QueryParameters, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
         """Return the plan of least ε that has the wanted errors."""

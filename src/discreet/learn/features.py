@@ -155,9 +155,8 @@ class Features:
         places[:, at], values[:, at] = self.starts[-1], round(unit)
         return places, values
 
-    def scores(self, columns: Sequence[Floats], weights: Floats) -> Floats:
-        """Return the scores of rows, one column for each row of weights."""
-        n = len(columns[0]) if columns else 0
+    def scores(self, columns: Sequence[NDArray[Any]], weights: Floats, n: int) -> Floats:
+        """Return the scores of `n` rows, one column for each row of weights."""
         places, values = self.encode(columns, n)
         found = np.zeros((n, len(weights)))
         for j in range(places.shape[1]):

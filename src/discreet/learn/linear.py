@@ -19,6 +19,7 @@ from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.asked import AskedColumns, SessionFit
 from discreet.learn.descent import LinearDescent
 from discreet.learn.estimator import PrivateEstimator
+from discreet.learn.evaluation import Evaluating, evaluation_of
 from discreet.learn.features import DeclaredColumn, Features, equal, fact_of, read_bounds
 from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
 from discreet.plan.plan import Plan
@@ -28,7 +29,7 @@ from discreet.privacy.unit import Relation
 SOLVERS = ("gradient",)
 
 
-class _Linear(PrivateEstimator):
+class LinearModel(PrivateEstimator):
     """What linear models share.
 
     Attributes:
@@ -93,6 +94,25 @@ class _Linear(PrivateEstimator):
         text = asked.sql(labels)
         return SessionFit(**given, sql=text, per_person=asked.per_person, centred=True, model=model)
 
+    def evaluation_of(
+        self,
+        tables: Sequence[TableSchema],
+        asked: tuple[Sequence[str], str, str | None, str | None],
+        epsilon: Real,
+        delta: Real,
+        confidence: Real,
+    ) -> Evaluating:
+        """Return the recipe that measures this fitted model in a session; `session.evaluate` performs it.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be measured so.
+        """
+        return evaluation_of(self, tables, asked, epsilon, delta, confidence)
+
+    @abstractmethod
+    def answers_of(self, scores: Floats) -> NDArray[Any]:
+        """Return the predictions that follow from scores: places of labels, or numbers."""
+
     @abstractmethod
     def _declare(self, target: Fact) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
         """Take what is declared of the target, where the parameters say nothing of it; return the loss, a regressor's
@@ -128,7 +148,7 @@ class _Linear(PrivateEstimator):
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
         columns = self._inputs(X, reset=False)
-        return self._features.scores(columns, self._weights)
+        return self._features.scores(columns, self._weights, len(columns[0]))
 
     def _explained(self) -> str:
         return (
@@ -137,7 +157,7 @@ class _Linear(PrivateEstimator):
         )
 
 
-class _Classifier(ClassifierMixin, _Linear):  # type: ignore[misc]  # scikit-learn has no types
+class _Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types
     """What linear classifiers share."""
 
     classes: Any
@@ -207,9 +227,11 @@ class _Classifier(ClassifierMixin, _Linear):  # type: ignore[misc]  # scikit-lea
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely label of each row."""
-        z = self.decision_function(X)
-        best = (z > 0).astype(np.int64) if z.ndim == 1 else z.argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        return np.asarray(self.classes_[self.answers_of(self._scores(X))])
+
+    def answers_of(self, scores: Floats) -> NDArray[Any]:
+        """Return the place of the most likely label of each row."""
+        return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
 class LogisticRegression(_Classifier):
@@ -316,7 +338,7 @@ class LinearSVC(_Classifier):
         return tags
 
 
-class _Regressor(RegressorMixin, _Linear):  # type: ignore[misc]  # scikit-learn has no types
+class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types
     """What linear regressors share."""
 
     target: Any
@@ -423,7 +445,11 @@ class LinearRegression(_Regressor):
 
     def predict(self, X: Any) -> Floats:
         """Return the prediction of each row, within the target's bounds."""
-        z = np.clip(self._scores(X)[:, 0], -1, 1)
+        return self.answers_of(self._scores(X))
+
+    def answers_of(self, scores: Floats) -> NDArray[Any]:
+        """Return the predictions that follow from scores."""
+        z = np.clip(scores[:, 0], -1, 1)
         low, high = self._target.low, self._target.high
         return np.asarray(low + (z + 1) * (high - low) / 2)
 
@@ -464,7 +490,11 @@ class PoissonRegressor(_Regressor):
 
     def predict(self, X: Any) -> Floats:
         """Return the mean of each row, within the target's bounds."""
-        z = np.minimum(self._scores(X)[:, 0], np.log(self._target.high))
+        return self.answers_of(self._scores(X))
+
+    def answers_of(self, scores: Floats) -> NDArray[Any]:
+        """Return the predictions that follow from scores."""
+        z = np.minimum(scores[:, 0], np.log(self._target.high))
         return np.clip(np.exp(z), self._target.low, self._target.high)
 
     def __sklearn_tags__(self) -> Any:

@@ -1,0 +1,592 @@
+"""Private evaluation of a model: mistakes, confusion matrix, AUC, calibration, MAE and R², with intervals.
+
+Of a classifier each row is counted twice, with half of the budget each: as a mistake or not, and in a histogram of its
+label and its score in public bins. Of a regressor five clamped sums are taken.
+
+Guarantee:
+    (ε, δ)-DP for each row, or for each person of a session, of everything in an `Evaluation`, if the model's answer for
+    a row follows from that row alone (of discreet's own models it does). Each row is in one cell of each histogram, and
+    its errors are clamped to the target's range (docs/proofs/learn.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import beta, norm
+from sklearn.base import is_classifier, is_regressor
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.types import Type
+from discreet.engine.on_arrays import run_on_arrays
+from discreet.engine.person_recipe import PersonRecipe, as_json
+from discreet.engine.recipe import Draw
+from discreet.errors import InvalidParameter, MissingBounds
+from discreet.learn.asked import AskedColumns, middle_of
+from discreet.learn.features import DeclaredColumn, equal, fact_of
+from discreet.learn.losses import Floats
+from discreet.noise.entropy import SystemEntropy
+from discreet.plan.parts import person_part, plan_recipe
+from discreet.plan.person_rows import PersonRows, person_rows
+from discreet.privacy.exact import Real, positive, probability, read_confidence
+from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
+from discreet.verify.certificate.seal import answer
+
+if TYPE_CHECKING:
+    from discreet.engine.person_parts import Parts, PeopleRows
+    from discreet.engine.recipe import Receipt, Running
+    from discreet.mechanisms.additive import Additive
+    from discreet.plan.plan import Plan
+
+BINS, REACH = 48, 6.0
+"""Bins of the score of two classes, of equal width between ± `REACH`; those at the ends hold all beyond."""
+
+_FINE = 20  # bits of a regressor's sums
+_BLOCK = 256  # rows that a model of somebody else's is asked at a time
+_TRIES = 400  # draws of the noise for an interval of what is no sum
+
+
+class EvaluatedNumber(NamedTuple):
+    """A noisy number of an evaluation.
+
+    Attributes:
+        value: the noisy value.
+        sample: an interval for the value of these rows: how far noise may have moved it.
+        population: an interval for the value on the distribution that the rows were drawn from; None where none is
+            known.
+    """
+
+    value: float
+    sample: tuple[float, float]
+    population: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        of = "" if self.population is None else f"; of the distribution {self.population[0]:.4g} to "
+        end = "" if self.population is None else f"{self.population[1]:.4g}"
+        return f"{self.value:.4g} ({self.sample[0]:.4g} to {self.sample[1]:.4g}{of}{end})"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured of a model.
+
+    Attributes:
+        numbers: name → number: "errors", "accuracy" and, of two classes, "auc" (of discreet's own
+            models); of a regressor "mae" and "r2".
+        loss: what it cost.
+        confusion: noisy counts by label (rows) and prediction (columns); None of a regressor.
+        calibration: of two classes for each bin its lower end, its upper end, and the share of the second label in it,
+            which is None where noise hides it.
+        confidence: of the intervals.
+    """
+
+    numbers: Mapping[str, EvaluatedNumber]
+    loss: PrivacyLoss
+    confidence: float
+    confusion: NDArray[np.int64] | None = None
+    calibration: tuple[tuple[float, float, float | None], ...] = ()
+    _receipt: Any = field(default=None, repr=False, compare=False)
+
+    def __getattr__(self, name: str) -> EvaluatedNumber:
+        numbers: Mapping[str, EvaluatedNumber] = self.__dict__.get("numbers", {})
+        if name in numbers:
+            return numbers[name]
+        raise AttributeError(f"This evaluation has no {name!r}: it has {', '.join(numbers)}.")
+
+    @property
+    def stored(self) -> bool:
+        """Whether a session's ledger had it, so that it cost nothing."""
+        return self._receipt is not None and bool(self._receipt.stored)
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the certificate of an evaluation in a session.
+
+        Raises:
+            InvalidParameter: it was of arrays, without a ledger; or the ledger does not keep it.
+        """
+        if self._receipt is None:
+            raise InvalidParameter("this evaluation was of arrays, without a ledger.", hint="session.evaluate(…)")
+        found: dict[str, Any] = self._receipt.paid.certificate("", *_shown(self.numbers))
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {number}" for name, number in self.numbers.items())
+
+
+def evaluate(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    epsilon: Real,
+    delta: Real = 0,
+    classes: Any = None,
+    target: Any = None,
+    relation: str | Relation = Relation.ADD_REMOVE,
+    confidence: Real = Fraction(19, 20),
+) -> Evaluation:
+    """Measure how well a fitted model predicts these rows, which the caller holds; no ledger is charged.
+
+    Somebody else's model is called on blocks of rows, twice in different orders. Where its answers differ, where it
+    fails and where its label is not declared, it made a mistake.
+
+    Args:
+        model: fitted; of discreet.learn or any other with `predict`.
+        X: rows that it was not fitted to.
+        y: their labels or numbers.
+        epsilon: the ε to be spent.
+        delta: the δ to be spent: above 0 for Gaussian noise.
+        classes: the labels, of somebody else's classifier.
+        target: (low, high) of y, of somebody else's regressor.
+        relation: "add-remove" or "replace".
+        confidence: of the intervals.
+
+    Guarantee:
+        (ε, δ)-DP for each row, under `relation`, if the model's answer for a row follows from that row alone. What the
+        model prints, and how long it takes, is not hidden.
+
+    >>> from discreet.learn import LogisticRegression
+    >>> X = np.array([[-1.0], [1.0]] * 500)
+    >>> model = LogisticRegression(epsilon=1, delta=1e-6, bounds=(-2, 2), classes=[0, 1]).fit(X, X[:, 0] > 0)
+    >>> evaluate(model, X, X[:, 0] > 0, epsilon=1).errors.value < 40
+    True
+
+    Raises:
+        InvalidParameter: a parameter that cannot be, or a model that is neither classifier nor regressor.
+    """
+    asked = _Asked.of(model, classes, target)
+    recipe = Evaluating(asked, positive("epsilon", epsilon), probability("delta", delta), read_confidence(confidence))
+    columns, n = asked.columns_of(model, X, y)
+    facts = asked.facts
+    types = {name: Type.INT if fact.integer else Type.REAL for name, fact in facts.items()}
+    table = TableSchema("rows", types, facts, PrivacyUnit.row(), Relation.parse(relation))
+    plan = recipe.plan([table])
+    state = run_on_arrays(recipe, plan, np.arange(n), columns)
+    return recipe.evaluated(plan, as_json(state))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is measured: of a classifier cells of label and score, of a regressor errors within the target's range.
+
+    Attributes:
+        labels: of a classifier.
+        target: of a regressor.
+        scored: whether a classifier of two classes has scores.
+    """
+
+    labels: tuple[Any, ...] = ()
+    target: tuple[float, float] | None = None
+    scored: bool = False
+
+    @classmethod
+    def of(cls, model: Any, classes: Any, target: Any) -> _Asked:
+        check_is_fitted(model)
+        own = is_own(model)
+        if is_classifier(model):
+            given = model.classes_.tolist() if own else classes
+            if given is None:
+                raise MissingBounds(
+                    "evaluate needs classes=, which must not be read from the data.", hint="classes=[LABEL, LABEL]"
+                )
+            return cls(labels=tuple(given), scored=own and len(given) == 2)
+        if is_regressor(model):
+            if not own and target is None:
+                raise MissingBounds(
+                    "evaluate needs target=, which must not be read from the data.", hint="target=(LOW, HIGH)"
+                )
+            column = model._target if own else DeclaredColumn.of("y", fact_of("target", target))
+            return cls(target=(column.low, column.high))
+        raise InvalidParameter(f"{type(model).__name__} is neither a classifier nor a regressor.")
+
+    @property
+    def guesses(self) -> int:
+        """How many cells there are for each label: bins of the score, or the predicted labels and one for a failure."""
+        return BINS if self.scored else len(self.labels) + 1
+
+    @property
+    def facts(self) -> dict[str, Range]:
+        """What is declared of the columns that stand for a row."""
+        if self.target is None:
+            return {"cell": Range(0, len(self.labels) * self.guesses, integer=True), "wrong": Range(0, 1, integer=True)}
+        return {"error": Range(-1, 1), "y": Range(-1, 1)}
+
+    def columns_of(self, model: Any, X: Any, y: Any) -> tuple[dict[str, NDArray[Any]], int]:
+        """Return the columns of rows that are here."""
+        told = np.asarray(y).reshape(-1)
+        found, scores = _answers(model, X, len(told))
+        if self.target is not None:
+            return self.errors(DeclaredColumn("y", *self.target).read(told), found), len(told)
+        labels, guessed = np.full(len(told), len(self.labels)), np.full(len(told), len(self.labels))
+        for k, label in enumerate(self.labels):
+            labels[equal(told, label)] = k
+            guessed[[i for i, one in enumerate(found) if _is(one, label)]] = k
+        return self.cells(labels, guessed, scores), len(told)
+
+    def cells(self, labels: NDArray[Any], guessed: NDArray[Any], scores: Floats | None) -> dict[str, NDArray[Any]]:
+        """Return the cell of each row, and whether its prediction is wrong; rows without a declared label are in none.
+
+        Args:
+            labels: places of labels; the number of labels for every other.
+            guessed: places of predictions, likewise.
+            scores: of two classes that of the second.
+        """
+        k = len(self.labels)
+        wrong = guessed != labels
+        if self.scored:
+            assert scores is not None
+            place = np.clip(np.floor((scores / REACH + 1) * BINS / 2), 0, BINS - 1)
+        else:
+            place = guessed
+        cell = np.where(labels < k, labels * self.guesses + place, k * self.guesses)
+        return {"cell": cell.astype(np.int64), "wrong": wrong.astype(np.int64)}
+
+    def errors(self, y: Floats, found: Floats) -> dict[str, NDArray[Any]]:
+        """Return the errors of rows and their numbers, over half of the target's range."""
+        assert self.target is not None
+        low, high = self.target
+        half = (high - low) / 2
+        guess = np.clip(np.where(np.isfinite(found), found, (low + high) / 2), low, high)
+        return {"error": np.clip((guess - y) / half / 2, -1, 1), "y": np.clip((y - low) / half - 1, -1, 1)}
+
+
+@dataclass(frozen=True)
+class Evaluating(PersonRecipe):
+    """An evaluation, over columns that stand for rows; or over a session's columns, of a model's own coefficients.
+
+    Attributes:
+        asked: what is measured.
+        epsilon: the ε to be spent.
+        delta: the δ to be spent.
+        confidence: of the intervals.
+        sql: which names a session's columns.
+        per_person: how many rows of a person are read at most.
+        middles: of the bounds of a session's columns, the target's last.
+        weights: of the model, for the identity of the question.
+        model: the fitted model, of a session.
+    """
+
+    asked: _Asked
+    epsilon: Fraction
+    delta: Fraction
+    confidence: Fraction
+    sql: str | None = None
+    per_person: int = 1
+    middles: tuple[float, ...] = ()
+    weights: tuple[tuple[float, ...], ...] = ()
+    model: Any = field(default=None, repr=False, compare=False)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        rows = self._read(tables)
+        m = rows.most
+        given: dict[str, Any] = {"epsilon": self.epsilon * part, "delta": self.delta}
+        if self.asked.target is None:
+            width = len(self.asked.labels) * self.asked.guesses
+            parts = [
+                person_part("mistakes", rows, width=2, norms=_in_cells(2, m)),
+                person_part("cells", rows, width=width, norms=_in_cells(width, m)),
+            ]
+        else:
+            one = m << _FINE
+            parts = [person_part("sums", rows, width=5, norms=Sensitivity(5, one))]
+        features = None if self.model is None else self.model._features.said
+        said = {"evaluated": repr(self.asked), "weights": self.weights, "features": features}
+        return plan_recipe(parts, **given, parameters=said)
+
+    def _read(self, tables: Sequence[TableSchema]) -> PersonRows:
+        if self.sql is not None:
+            return person_rows(self.sql, tables, rows=self.per_person)
+        return person_rows(f"SELECT {', '.join(self.asked.facts)} FROM rows", tables)
+
+    def run(self, plan: Plan) -> Running[Any]:
+        if self.asked.target is not None:
+            return {"sums": [*(yield Draw("sums"))]}
+        return {"mistakes": [*(yield Draw("mistakes"))], "cells": [*(yield Draw("cells"))]}
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        return ["part", "noisy"], [[name, value] for name, values in state.items() for value in values]
+
+    def prepare(self, people: PeopleRows) -> Any:
+        if self.model is None:
+            return {name: people.real(name) for name in self.asked.facts}
+        features = self.model._features
+        read = [
+            people.real(f"x{i}") + self.middles[i] if c.values is None else people.column(f"x{i}")
+            for i, c in enumerate(features.columns)
+        ]
+        z = features.scores(read, self.model._weights, len(people.matrix))
+        found = self.model.answers_of(z)
+        if self.asked.target is not None:
+            low, high = self.asked.target
+            return self.asked.errors(np.clip(people.real("y") + self.middles[-1], low, high), found)
+        return self.asked.cells(people.column("y"), found, z[:, 0])
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
+        known = people.prepared
+        n = len(people.matrix)
+        if of == "sums":
+            e, y = known["error"] * 2, known["y"]
+            found = np.stack([np.ones(n), np.abs(e) / 2, e * e / 4, y, y * y], axis=1)
+            return people.summed(np.trunc(found * 2**_FINE).astype(np.int64))
+        width = 2 if of == "mistakes" else len(self.asked.labels) * self.asked.guesses
+        counts = known["cell"] < len(self.asked.labels) * self.asked.guesses
+        place = np.where(counts, known["wrong"] if of == "mistakes" else known["cell"], 0).astype(np.int64)
+        shown = np.zeros((n, width), np.int64)
+        shown[np.arange(n), place] = counts
+        return people.summed(shown)
+
+    # ------------------------------------------------------------------ public: what follows from the noisy numbers
+    def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
+        """Return the evaluation."""
+        return self.evaluated(plan, as_json(state), receipt)
+
+    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
+        """Return the numbers as JSON, of which the ledger keeps a digest."""
+        return {"": answer(*_shown(result.numbers))}
+
+    def evaluated(self, plan: Plan, state: Any, receipt: Receipt | None = None) -> Evaluation:
+        """Return the evaluation of noisy numbers."""
+        laws = {part.name: part.law.noise for part in plan.parts}  # type: ignore[union-attr]  # noise that was chosen
+        loss, level = PrivacyLoss(plan.payers[0].events), float(self.confidence)
+        if self.asked.target is not None:
+            return Evaluation(self._of_sums(state["sums"], laws["sums"]), loss, level, _receipt=receipt)
+        numbers = _of_mistakes(state["mistakes"], laws["mistakes"], level)
+        k, cells = len(self.asked.labels), np.array(state["cells"], np.float64)
+        by_label = cells.reshape(k, self.asked.guesses)
+        calibration: tuple[tuple[float, float, float | None], ...] = ()
+        if self.asked.scored:
+            numbers["auc"] = _of_cells(by_label, laws["cells"], level)
+            calibration = _calibration(by_label, laws["cells"].quantile(self.confidence))
+            half = BINS // 2
+            by_label = np.stack([by_label[:, :half].sum(axis=1), by_label[:, half:].sum(axis=1)], axis=1)
+        confusion = np.clip(by_label, -(2.0**62), 2.0**62).astype(np.int64)
+        return Evaluation(numbers, loss, level, confusion, calibration, receipt)
+
+    def _of_sums(self, sums: list[int], law: Additive) -> dict[str, EvaluatedNumber]:
+        """Return a regressor's numbers, in the units of the target."""
+        assert self.asked.target is not None
+        width = self.asked.target[1] - self.asked.target[0]
+        s, level = np.array(sums, np.float64) / 2**_FINE, float(self.confidence)
+
+        def of(values: Floats) -> tuple[float, float]:
+            n = max(float(values[0]), 1.0)
+            mae = min(max(float(values[1]) / n, 0.0), 1.0)
+            spread = float(values[4]) / n - (float(values[3]) / n) ** 2
+            r2 = 1 - min(max(4 * float(values[2]) / n, 0.0), 4.0) / max(spread, 1e-9)
+            return mae * width, max(r2, -1e9)
+
+        mae, r2 = of(s)
+        drawn = law.draw(5 * _TRIES, SystemEntropy()).astype(np.float64).reshape(_TRIES, 5) / 2**_FINE
+        tried = np.array([of(s + z) for z in drawn])
+        own = [_around(value, tried[:, i], level) for i, value in enumerate((mae, r2))]
+        n = max(float(s[0]), 1.0)
+        square = max(float(s[2]) / n - (mae / width) ** 2, 0.0) * width**2
+        reach = float(norm.ppf((1 + level) / 2)) * math.sqrt(square / n)
+        low, high = max(own[0][0], 0.0), min(own[0][1], width)
+        return {
+            "mae": EvaluatedNumber(mae, (low, high), (max(low - reach, 0.0), min(high + reach, width))),
+            "r2": EvaluatedNumber(r2, (own[1][0], min(own[1][1], 1.0))),
+        }
+
+
+def _in_cells(width: int, rows: int) -> Sensitivity:
+    """Return how far a person with so many rows, each in one cell, moves counts of cells."""
+    return Sensitivity(min(width, rows), rows, l1=rows, l2_squared=rows * rows)
+
+
+def _of_mistakes(counts: list[int], law: Additive, level: float) -> dict[str, EvaluatedNumber]:
+    """Return the errors and the accuracy, of noisy numbers of right and of wrong predictions."""
+    right, wrong = counts
+    q = law.quantile(_exact_level((1 + level) / 2))  # both numbers together
+    least, most = max(wrong - q, 0), max(wrong + q, 0)
+    few, many = max(right - q, 0), max(right + q, 0)
+    sample = (_share(few, most), _share(many, least))
+    alone = law.quantile(_exact_level(level))
+    errors = EvaluatedNumber(wrong, (max(wrong - alone, 0), max(wrong + alone, 0)))
+    half = law.quantile(_exact_level((3 + level) / 4))  # half of the doubt for the noise, half for the sample
+    low = _clopper_pearson(max(right - half, 0), max(wrong + half, 0), (1 + level) / 2)[0]
+    high = _clopper_pearson(max(right + half, 0), max(wrong - half, 0), (1 + level) / 2)[1]
+    accuracy = _share(max(right, 0), max(wrong, 0))
+    return {"errors": errors, "accuracy": EvaluatedNumber(accuracy, sample, (low, high))}
+
+
+def _exact_level(level: float) -> Fraction:
+    return Fraction(min(level, 1 - 2.0**-40))
+
+
+def _share(part: int, other: int) -> float:
+    return part / (part + other) if part + other else 0.5
+
+
+def _clopper_pearson(right: int, wrong: int, level: float) -> tuple[float, float]:
+    """Return the interval of Clopper and Pearson for the chance of being right."""
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, right, wrong + 1)) if right else 0.0
+    high = float(beta.ppf(1 - tail, right + 1, wrong)) if wrong else 1.0
+    return low, high
+
+
+def _auc(cells: Floats) -> float:
+    """Return the area under the curve of counts by label and bin; rows of one bin count one half."""
+    first, second = np.maximum(cells, 0)
+    pairs = first.sum() * second.sum()
+    below = np.cumsum(first) - first
+    return float((second * (below + first / 2)).sum() / pairs) if pairs > 0 else 0.5
+
+
+def _of_cells(cells: Floats, law: Additive, level: float) -> EvaluatedNumber:
+    """Return the area under the curve of noisy counts."""
+    value = _auc(cells)
+    drawn = law.draw(cells.size * _TRIES, SystemEntropy()).astype(np.float64).reshape(_TRIES, *cells.shape)
+    low, high = _around(value, np.array([_auc(cells + z) for z in drawn]), level)
+    first, second = np.maximum(cells, 0)
+    tied = float((first * second).sum() / max(first.sum() * second.sum(), 1.0)) / 2  # scores of one bin are not ordered
+    low, high = max(low - tied, 0.0), min(high + tied, 1.0)
+    sizes = np.maximum(np.maximum(cells, 0).sum(axis=1), 1.0)
+    # the variance of Hanley and McNeil 1982
+    q1, q2 = value / (2 - value), 2 * value**2 / (1 + value)
+    variance = value * (1 - value) + (sizes[1] - 1) * (q1 - value**2) + (sizes[0] - 1) * (q2 - value**2)
+    reach = float(norm.ppf((1 + level) / 2)) * math.sqrt(max(variance, 0.0) / (sizes[0] * sizes[1]))
+    return EvaluatedNumber(value, (low, high), (max(low - reach, 0.0), min(high + reach, 1.0)))
+
+
+def _around(value: float, tried: Floats, level: float) -> tuple[float, float]:
+    """Return an interval as wide on each side as fresh noise moves the noisy value, at this level."""
+    reach = float(np.quantile(np.abs(tried - value), level))
+    return value - reach, value + reach
+
+
+def _calibration(cells: Floats, hidden: float) -> tuple[tuple[float, float, float | None], ...]:
+    """Return the share of the second label by bins of the score."""
+    both = cells.sum(axis=0)
+    shares = [min(max(float(b / n), 0.0), 1.0) if n > 2 * hidden else None for b, n in zip(cells[1], both, strict=True)]
+    ends = expit((np.arange(BINS + 1) * 2 / BINS - 1) * REACH).tolist()
+    return tuple(zip(ends, ends[1:], shares, strict=False))
+
+
+def _shown(numbers: Mapping[str, EvaluatedNumber]) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the numbers as a table."""
+    return ["name", "value"], [(name, float(number.value)) for name, number in numbers.items()]
+
+
+def is_own(model: Any) -> bool:
+    """Return whether a model is one of the package's own, whose answer for a row follows from that row alone."""
+    return type(model).__module__.startswith("discreet.learn.") and hasattr(model, "answers_of")
+
+
+def evaluation_of(
+    model: Any,
+    tables: Sequence[TableSchema],
+    asked: tuple[Sequence[str], str, str | None, str | None],
+    epsilon: Real,
+    delta: Real,
+    confidence: Real,
+) -> Evaluating:
+    """Return the recipe that measures a fitted model of discreet's own in a session; `session.evaluate` performs it.
+
+    Args:
+        model: fitted.
+        tables: of the session.
+        asked: features, target, table and condition.
+        epsilon: the ε to be spent.
+        delta: the δ to be spent.
+        confidence: of the intervals.
+
+    Raises:
+        PlanError, InvalidParameter: it cannot be measured so.
+    """
+    what, columns = _Asked.of(model, None, None), AskedColumns.of(tables, *asked)
+    own = model._features.columns
+    if len(columns.facts) != len(own):
+        raise InvalidParameter(f"features= has {len(columns.facts)} columns, and the model has {len(own)}.")
+    facts = {}
+    for c, (name, fact) in zip(own, columns.facts.items(), strict=True):
+        if c.values is None and isinstance(fact, Values):
+            raise InvalidParameter(f"The model reads a number where {name!r} has declared values.")
+        facts[name] = fact if c.values is None else Values(*c.values)
+    columns = replace(columns, facts=facts)
+    if what.target is not None and not isinstance(columns.target, Range):
+        raise InvalidParameter("the target of a regressor has bounds, and no values.", hint="dp.Range(LOW, HIGH)")
+    middles = tuple(middle_of(f) if isinstance(f, Range) else 0.0 for f in (*facts.values(), columns.target))
+    return Evaluating(
+        what,
+        positive("epsilon", epsilon),
+        probability("delta", delta),
+        read_confidence(confidence),
+        columns.sql(None if what.target is not None else what.labels),
+        columns.per_person,
+        middles,
+        tuple(map(tuple, model._weights.tolist())),
+        model,
+    )
+
+
+def _answers(model: Any, X: Any, n: int) -> tuple[Any, Floats | None]:
+    """Return the predictions and, of two classes, probabilities of the second; NaN or None where a model failed."""
+    if is_own(model):
+        scores = model._scores(X)
+        own = model.answers_of(scores)
+        return (own if is_regressor(model) else model.classes_[own]), scores[:, 0]
+    rows = X if hasattr(X, "iloc") else np.asarray(X)
+    if len(rows) != n:
+        raise InvalidParameter("X and y have different lengths.")
+    taken = rows.iloc.__getitem__ if hasattr(rows, "iloc") else rows.__getitem__
+    regressor = is_regressor(model)
+    found: list[Any] = [math.nan if regressor else None] * n
+    for first in range(0, n, _BLOCK):
+        places = np.arange(first, min(first + _BLOCK, n))
+        for i, one in zip(places, _of_block(model, taken, places), strict=True):
+            found[i] = one
+    return (np.array([_number(one) for one in found]) if regressor else found), None
+
+
+def _of_block(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any]:
+    """Return a model's answers for some rows: asked in two orders, and row by row where that fails."""
+    if len(places) == 0:
+        return []
+    padded = np.concatenate([places, np.repeat(places[-1], _BLOCK - len(places))])
+    first, second = _asked_once(model, taken, padded), _asked_once(model, taken, padded[::-1])
+    if first is None or second is None:
+        if len(places) == 1:
+            return [None]
+        return [one for place in places for one in _of_block(model, taken, np.array([place]))]
+    pairs = zip(first[: len(places)], second[::-1][: len(places)], strict=True)
+    return [a if _is(a, b) else None for a, b in pairs]
+
+
+def _asked_once(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any] | None:
+    """Return a model's answers, or None where it fails: what it says of that may tell of the rows."""
+    import warnings
+
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found = np.asarray(model.predict(taken(places)))
+            return found.tolist() if found.shape == places.shape else None
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return None
+
+
+def _is(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except Exception:
+        return False
+
+
+def _number(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
