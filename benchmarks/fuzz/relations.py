@@ -85,6 +85,7 @@ class Relations:
         ways: list[Callable[[int], Source]] = [self.projected, self.grouped, self.union]
         if self.writer.language.is_own:
             ways += [self.windows] * 4
+            ways += [self.split]
         if several:
             ways += [self.public_join] * 2
         ways += [self.join] * 3
@@ -237,6 +238,25 @@ class Relations:
             w.use("QUALIFY")
             text += f" QUALIFY {self._window(w.rng.choice(_WINDOWS[:5]), of)} <= {w.rng.choice('12')}"
         return self._derived(text, names)
+
+    def split(self, depth: int) -> Source:
+        """A row for each part of a text."""
+        w, of = self.writer, self.owned(depth)
+        texts = [n.text for n in of.names if n.kind == "t"]
+        if not texts or of.public:
+            return of
+        w.use("UNNEST of a text")
+        text, separator = w.rng.choice(texts), w.rng.choice(",ab")
+        listed = f"string_split({text} || ',b', '{separator}')"
+        if w.chance(0.5):
+            alias = self.alias("s")
+            return Source(f"{of.text}, UNNEST({listed}) AS {alias}(part)", (*of.names, Name(f"{alias}.part", "t")))
+        items, names = self._items(of)
+        where = self.where(of) if w.chance(0.3) else ""
+        return self._derived(
+            f"SELECT {', '.join([*items, f'UNNEST({listed}) AS part'])} FROM {of.text}{where}",
+            [*names, Name("part", "t")],
+        )
 
     def union(self, depth: int) -> Source:
         """The same columns of two selections."""

@@ -37,6 +37,7 @@ SOME_COPIES = COPIES.replace(STEADY, f"{STEADY} WHERE r.c10 > 1")
 
 TEXTS: Mapping[str, str] = {
     "base": PEOPLE,
+    "split": f"SELECT r.u AS u, r.c1 AS c3, unnest(list_slice(string_split(r.c0, ','), 1, 1000)) AS c4 FROM ({PEOPLE}) r",
     "base filtered": f'{ORDERS} WHERE t."day" > 0',
     "reached": ITEMS,
     "reached twice": PARTS,
@@ -166,6 +167,18 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("reached", "the owners' table twice", ") o ON", ') o ON t."oid" = o.c20 JOIN main."orders" p ON'),
     ("reached twice", "the other key", 'o ON t."iid" = o.c33', 'o ON t."k" = o.c33'),
     ("reached twice", "another column of the owner", 't."iid" AS c33', 't."n" AS c33'),
+    # the parts of a text
+    ("split", "the unit's own text", "string_split(r.c0,", "string_split(CAST(r.u AS VARCHAR),"),
+    ("split", "parts as the unit", "r.u AS u", "r.c0 AS u"),
+    ("split", "a list of chance", "list_slice(string_split(r.c0, ','), 1, 1000)", "[random()]"),
+    ("split", "other people's texts", "string_split(r.c0, ',')", "(SELECT list(city) FROM main.people)"),
+    ("split", "parts of a query", "r.c0, ','", "(SELECT max(city) FROM main.people), ','"),
+    ("split", "another function", "string_split", "regexp_extract_all"),
+    ("split", "an end by a query", "1, 1000", "1, (SELECT count(*) FROM main.people)"),
+    ("split", "a separator by a query", "','", "(SELECT max(city) FROM main.people)"),
+    ("split", "two texts", "r.c1 AS c3", "unnest(list_slice(string_split(r.c0, 'a'), 1, 9)) AS c3"),
+    ("split", "a limit", "1, 1000)) AS c4 FROM", "1, 1000)) AS c4, count(*) OVER () AS c5 FROM"),
+    ("split", "an order", f"({PEOPLE}) r", f"({PEOPLE}) r ORDER BY c4 LIMIT 3"),
     # one relation
     ("projected", "another unit", "r.u AS u, r.c1", "r.c1 AS u, r.c1"),
     ("projected", "a computed unit", "r.u AS u, r.c1", "r.u + 1 AS u, r.c1"),

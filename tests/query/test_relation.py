@@ -62,6 +62,13 @@ SELECT COUNT(*) FROM orders WHERE day = ANY (SELECT id FROM products) AND total 
 SELECT COUNT(*) FROM orders WHERE total > ALL (SELECT cost FROM products WHERE id > 2);
 SELECT COUNT(*) FROM orders o WHERE total >= ALL (SELECT total FROM orders i WHERE i.customer = o.customer);
 SELECT COUNT(*) FROM orders o WHERE day = ALL (SELECT day FROM orders i WHERE i.customer = o.customer);
+SELECT part, COUNT(*) FROM customers c, UNNEST(string_split(c.city || ',x,' || c.city, ',')) AS s(part) GROUP BY
+part;
+SELECT COUNT(*) FROM customers c, LATERAL (SELECT unnest(string_split(c.city || ' y', ' ')) AS part) s JOIN orders
+o ON o.customer = c.id WHERE part <> 'y';
+SELECT n, COUNT(*) FROM (SELECT id, COUNT(DISTINCT part) n FROM (SELECT id, UNNEST(string_split(city || ',x,x', ','))
+AS part FROM customers) t GROUP BY id) GROUP BY n;
+SELECT COUNT(*) FROM orders JOIN (SELECT id, unnest(string_split(kind, 'o')) FROM products) p ON p.id = day;
 SELECT SUM(n), SUM(s), SUM(n * 2 + d) FROM (SELECT customer, COUNT(*) n, SUM(day) s, COUNT(DISTINCT day) d FROM
 orders GROUP BY customer);
 SELECT SUM(p), SUM((SELECT COUNT(*) FROM orders WHERE customer = t.customer)) FROM (SELECT customer, row_number()

@@ -8,7 +8,8 @@ from discreet.catalog.schema import Range, Reached, Values, near_columns
 from discreet.catalog.types import Type
 from discreet.errors import MissingBounds
 from discreet.plan.question import read_question
-from tests.query.relations import narrow, planned, read, tables
+from discreet.verify.failing import failure
+from tests.query.relations import answered, data, database, narrow, planned, read, tables
 
 
 def test_declared_keys_survive_joins_and_subqueries() -> None:
@@ -101,6 +102,17 @@ def test_what_a_person_has_inside_is_clamped_by_the_contribution_bounds(
 def test_the_length_of_a_listed_text_has_the_bounds_of_the_list() -> None:
     (measure, _) = read("SELECT AVG(length(kind)) FROM products JOIN orders USING (id)").measures
     assert [float(b) for b in measure.span(1)] == [0.0, 1.0]  # 3 to 4, counted from 3
+
+
+def test_a_text_is_split_into_a_thousand_rows_at_most_and_a_note_says_so() -> None:
+    many = "rpad(city, 900, ',') || rpad(city, 900, ',')"
+    text = f"SELECT COUNT(*) FROM (SELECT unnest(string_split({many}, ',')) AS part FROM customers) t"
+    rows = data(1)
+    known = sum(city is not None for _, city, _ in rows["customers"])
+    assert answered(read(text), database(rows)) == {(): [1000.0 * known]}
+    plan = planned(text)
+    assert "Of a text that is split, the first 1,000 parts are rows." in plan.notes
+    assert failure(plan.sql, {"customers": {"id": "BIGINT", "city": "VARCHAR"}}) is None
 
 
 def test_no_bounds_by_caps_for_what_public_rows_hold() -> None:

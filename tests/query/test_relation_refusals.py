@@ -22,6 +22,7 @@ SEVERAL_ROWS = "A subquery in place of a value could give several rows."
 OF_ANSWER = "A subquery beside aggregates, in HAVING or in ORDER BY is not supported: these read the noisy result."
 FRAME_END = "A frame is counted in written whole numbers of rows."
 FRAMED = "SELECT COUNT(*) FROM (SELECT {0} OVER (PARTITION BY customer {1}) FROM orders) t"
+SPLIT = "UNNEST(string_split({}, ','))"
 SEVERAL = "IN (SELECT …) compares each value with one column, and several of them only as a condition of WHERE."
 WINDOW = "A window over several people's rows would show one person's rows beside another's."
 
@@ -87,6 +88,19 @@ REFUSED = [
      "A window over several people's rows would show one person's rows beside another's."),
     ("SELECT COUNT(*) FROM (SELECT DISTINCT ON (customer) customer FROM orders GROUP BY customer) t",
      "DISTINCT ON beside GROUP BY or QUALIFY is not supported here."),
+    ("SELECT COUNT(*) FROM customers c, UNNEST([1, 2]) AS s(x)", "UNNEST is supported for the parts of a text only."),
+    ("SELECT COUNT(*) FROM customers c LEFT JOIN UNNEST(string_split(city, ',')) AS s(x) ON TRUE",
+     "UNNEST is joined with a comma or CROSS JOIN."),
+    ("SELECT COUNT(*) FROM customers c, UNNEST(string_split(city, city)) AS s(x)",
+     "string_split takes a text and a written separator."),
+    ("SELECT COUNT(*) FROM (SELECT UNNEST(string_split(city, 'a')), UNNEST(string_split(city, 'b')) FROM customers)",
+     "Two lists are unnested beside each other."),
+    ("SELECT COUNT(*) FROM (SELECT id, COUNT(*), UNNEST(string_split('a', 'b')) FROM customers GROUP BY id)",
+     "UNNEST beside groups, aggregates or windows is not supported here."),
+    (f"SELECT COUNT(*) FROM customers, {SPLIT.format('city')} a(x), {SPLIT.format('x')} b(y), {SPLIT.format('y')} c(z)",
+     "The joins with public tables and split texts make more than 1,000,000 rows of one row."),
+    ("SELECT COUNT(*) FROM (SELECT UNNEST(string_split(kind, 'a')) FROM products) t",
+     "The query reads public tables only, which need no privacy."),
     ("SELECT COUNT(*) FROM (SELECT * REPLACE (1 AS day) FROM orders) t",
      "* with REPLACE or RENAME is not supported here."),
     ("SELECT COUNT(*) FROM (SELECT * EXCLUDE (age) FROM orders) t",

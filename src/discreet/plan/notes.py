@@ -19,7 +19,7 @@ from discreet.privacy.guarantee import decimal
 from discreet.query.expr import Expr, Literal
 from discreet.query.narrowing import terms_of
 from discreet.query.ranges import range_of
-from discreet.query.relation.node import is_once
+from discreet.query.relation.node import MOST_PARTS, TextParts, is_once, nodes_in
 
 if TYPE_CHECKING:
     from discreet.mechanisms.threshold import Threshold
@@ -34,12 +34,20 @@ def notes(plan: Decided) -> tuple[str, ...]:
     found = (
         *plan.question.said,
         linked(plan.question),
+        split(plan.question),
         bias(plan),
         undeclared(plan.question),
         missing(plan),
         present(plan.question),
     )
     return tuple(sentence for sentence in found if sentence)
+
+
+def split(question: Question) -> str:
+    """Return how many parts of a text are rows; nothing where none is split."""
+    if question.relation is None or not any(isinstance(n, TextParts) for n in nodes_in(question.relation.node)):
+        return ""
+    return f"Of a text that is split, the first {MOST_PARTS:,} parts are rows."
 
 
 def linked(question: Question) -> str:

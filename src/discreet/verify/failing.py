@@ -166,9 +166,11 @@ class _Reader(TotalityChecker):
         raise MayFail("a sum that may overflow")
 
     def _listed(self, e: exp.Expr) -> Value:
-        """Return a list of constants: a range, or a text that is split."""
+        """Return a list: a range of constants, or a text that is split."""
         if isinstance(e, exp.GenerateSeries):
             return one_of(self.all([e.args["start"], e.args["end"]]))
+        if isinstance(e, exp.Anonymous) and e.name.lower() == "list_slice":
+            return self._listed(e.expressions[0])
         if isinstance(e, exp.Split):
             return one_of(self.all([e.this, e.expression]))
         raise MayFail("a list that is not of constants")

@@ -128,6 +128,8 @@ def _relation(query: exp.Expr, tables: _Tables) -> OwnedSelect:
         return _distinct(query, inner)
     if query.args.get("group"):
         return _grouped(query, inner)
+    if any(type(e) is exp.Explode for e in given):
+        return _split(query, inner)
     if any(type(e) is exp.Window for e in given):
         return _windowed(query, inner)
     if inner.unit is None and any(isinstance(e, exp.AggFunc) for e in given):
@@ -263,6 +265,41 @@ def _windowed(query: exp.Select, inner: OwnedSelect) -> OwnedSelect:
     if len(orders) > 1:
         reject("how equal rows are numbered")
     return OwnedSelect(inner.unit, columns)
+
+
+def _split(query: exp.Select, inner: OwnedSelect) -> OwnedSelect:
+    """SELECT r.u AS u, e AS c1, …, unnest(list_slice(string_split(r.c0, ','), 1, 1000)) AS c2 FROM (…) r: each row
+    comes out once for each of the first parts of a text of its own.
+    """
+    only(query, {"expressions", "from_"})
+    columns: dict[str, Output] = {}
+    for name, e in _after_unit(query, _passed_on(inner)).items():
+        if type(e) is exp.Explode:
+            _of_rows([_split_text(e)], {"r": inner})
+            columns[name] = Output("VARCHAR")
+        else:
+            _of_rows([e], {"r": inner})
+            columns[name] = _output(e, {"r": inner})
+    if sum(type(e.unalias()) is exp.Explode for e in query.expressions) != 1:
+        reject("what is split")
+    return OwnedSelect(inner.unit, columns)
+
+
+def _split_text(e: exp.Explode) -> exp.Expr:
+    """Return the column that is split."""
+    listed = e.this
+    known = type(listed) is exp.Anonymous and listed.name.lower() == "list_slice" and len(listed.expressions) == 3
+    if not holds_only(e, {"this"}) or not known:
+        reject("what is split")
+    split, first, last = listed.expressions
+    whole = all(type(n) is exp.Literal and not n.is_string and n.name.isdigit() for n in (first, last))
+    if type(split) is not exp.Split or not holds_only(split, {"this", "expression"}) or not whole:
+        reject("what is split")
+    separator = split.expression
+    if type(split.this) is not exp.Column or type(separator) is not exp.Literal or not separator.is_string:
+        reject("what is split")
+    text: exp.Expr = split.this
+    return text
 
 
 def _union(query: exp.Union, tables: _Tables) -> OwnedSelect:

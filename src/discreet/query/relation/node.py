@@ -142,7 +142,22 @@ class Both:
     columns: tuple[tuple[Column, Column, Column], ...]
 
 
-Node: TypeAlias = TableScan | Reach | Project | Join | Group | Windows | Distinct | Both
+MOST_PARTS = 1000
+"""Parts of one text that are rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextParts:
+    """A row for each part of a text, of which there are `MOST_PARTS` at most: kept columns as (here, there)."""
+
+    source: Node
+    kept: tuple[tuple[Column, Column], ...]
+    part: Column
+    text: Column
+    separator: str
+
+
+Node: TypeAlias = TableScan | Reach | Project | Join | Group | Windows | Distinct | Both | TextParts
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
@@ -205,6 +220,8 @@ def fields(node: Node) -> tuple[Column, ...]:
             return (*(c for c, _ in node.keys), *(c for c, _ in node.folds))
         case Windows():
             return (*(c for c, _ in node.kept), *(c for c, _ in node.columns))
+        case TextParts():
+            return (*(c for c, _ in node.kept), node.part)
 
 
 def filtered(node: Node, where: Expr) -> Project:
@@ -217,6 +234,13 @@ def unit_type(node: Node) -> Type | None:
     if isinstance(node, TableScan):
         return None if node.table.public else node.table.columns[node.table.unit.column or ""]
     return unit_type(inputs(node)[0])
+
+
+def nodes_in(node: Node) -> Iterator[Node]:
+    """Yield the nodes of a tree, each before those that it is made of."""
+    yield node
+    for source in inputs(node):
+        yield from nodes_in(source)
 
 
 def scanned(node: Node) -> Iterator[TableSchema]:

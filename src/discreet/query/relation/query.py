@@ -18,14 +18,15 @@ from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.query.bind import as_condition, call, coerce
 from discreet.query.expr import Column, Expr
 from discreet.query.functions.function import common
-from discreet.query.parse import default_name, group_nodes, inner_parts
+from discreet.query.parse import Inner, default_name, group_nodes, inner_parts
 from discreet.query.relation.context import Context, Named, Rows
 from discreet.query.relation.grouping import grouped
 from discreet.query.relation.joining import conjunction
-from discreet.query.relation.names import AliasColumns, Item, Names
+from discreet.query.relation.names import HIDDEN, AliasColumns, Item, Names
 from discreet.query.relation.nested import filtered_by, lift, read_where, subqueries
 from discreet.query.relation.node import Both, Distinct, Join, JoinKind, Over, Project, Windows, fields, unit_type
 from discreet.query.relation.settle import renamed
+from discreet.query.relation.sources import split_rows
 from discreet.query.relation.stage import Stage, counted, folds_in, is_counted, of_rows, still
 from discreet.query.relation.windows import with_windows
 
@@ -74,6 +75,7 @@ def _select(query: exp.Select, context: Context) -> Rows:
     rows, left = read_where(query, context)
     rows = filtered_by(rows, left, context)
     outputs = [o for e in query.expressions for o in _outputs(e, rows)]
+    rows, outputs = _split(rows, outputs, inner, context)
     clauses = [e for e in (inner.having, inner.qualify, *(inner.group or ())) if e is not None]
     rows, put = lift(rows, [*(e for _, e in outputs if isinstance(e, exp.Expr)), *clauses], context)
     outputs = [
@@ -151,6 +153,31 @@ def _shown(outputs: Sequence[Output], stage: Stage, where: Expr | None, context:
         columns.append((column, still(expr) if distinct else expr))
     rows = Rows(Project(stage.node, tuple(columns), where), (AliasColumns("", tuple(items)),))
     return distinct_rows(rows, context) if distinct else rows
+
+
+def _split(rows: Rows, outputs: list[Output], inner: Inner, context: Context) -> tuple[Rows, list[Output]]:
+    """Return the rows with one for each part of a text that SELECT unnests, and the outputs over these."""
+    lists = [i for i, (_, e) in enumerate(outputs) if isinstance(e, exp.Explode)]
+    if not lists:
+        return rows, outputs
+    if len(lists) > 1:
+        raise UnsupportedQuery(
+            "Two lists are unnested beside each other.", hint="unnest the second in a query around it"
+        )
+    asked = [e for _, e in outputs if isinstance(e, exp.Expr)]
+    if inner.group or inner.having or inner.qualify or any(e.find(exp.AggFunc, exp.Window) for e in asked):
+        raise UnsupportedQuery(
+            "UNNEST beside groups, aggregates or windows is not supported here.", hint="group in a query around it"
+        )
+    (place,) = lists
+    name, node = outputs[place]
+    assert isinstance(node, exp.Explode)
+    rows = split_rows(rows, node.this, PARTS, PARTS, context)
+    return rows, [*outputs[:place], (name or "unnest", exp.column(PARTS, table=PARTS)), *outputs[place + 1 :]]
+
+
+PARTS = f"{HIDDEN}parts"
+"""How the parts of a text are called that SELECT unnests."""
 
 
 def _outputs(e: exp.Expr, rows: Rows) -> list[Output]:

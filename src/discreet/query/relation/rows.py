@@ -26,6 +26,7 @@ from discreet.query.relation.context import Context, Rows
 from discreet.query.relation.names import AliasColumns, Item, Names
 from discreet.query.relation.nested import SUBQUERY, lift, read_where, subqueries
 from discreet.query.relation.node import (
+    MOST_PARTS,
     Both,
     Distinct,
     Group,
@@ -35,6 +36,7 @@ from discreet.query.relation.node import (
     Project,
     Reach,
     TableScan,
+    TextParts,
     Windows,
     fields,
     inputs,
@@ -283,6 +285,8 @@ def describe(node: Node) -> list[Any]:
             return ["group", [[c.name, e.identity] for c, e in keys], told, describe(source)]
         case Windows(source, kept, columns):
             return ["windows", _pairs(kept), [[c.name, _over(o)] for c, o in columns], describe(source)]
+        case TextParts(source, kept, part, text, separator):
+            return ["split", _pairs(kept), part.name, text.name, separator, describe(source)]
         case Distinct(source, columns):
             return ["distinct", _pairs(columns), describe(source)]
         case Both(left, right, columns):
@@ -336,6 +340,9 @@ def _growth(node: Node) -> tuple[int, int]:
             return one + other, max(large, larger)
         case Join():
             return _joined(node)
+        case TextParts():
+            rows, largest = _growth(node.source)
+            return _checked(rows * MOST_PARTS, largest), largest
         case _:
             return _growth(inputs(node)[0])
 
@@ -346,12 +353,16 @@ def _joined(node: Join) -> tuple[int, int]:
     if node.kind.one_sided or node.single:
         return one, largest
     rows = one * (other if is_owned(node.right) else min(other, _met(node.right, node.on, other)))
+    return _checked(rows, largest), largest
+
+
+def _checked(rows: int, largest: int) -> int:
     if rows > max(MOST, largest):
         raise UnsupportedQuery(
-            f"The joins with public tables make more than {MOST:,} rows of one row.",
+            f"The joins with public tables and split texts make more than {MOST:,} rows of one row.",
             hint="join on columns of the public tables that hold each value once, or join fewer of them",
         )
-    return rows, largest
+    return rows
 
 
 def _met(node: Node, on: Expr | None, rows: int) -> int:

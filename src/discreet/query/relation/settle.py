@@ -19,6 +19,7 @@ from discreet.query.relation.node import (
     Project,
     Reach,
     TableScan,
+    TextParts,
     Windows,
     fields,
     is_owned,
@@ -83,6 +84,8 @@ def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) 
             ), names
         case Windows():
             return _windows(node, needed, fresh)
+        case TextParts():
+            return _split(node, needed, fresh)
         case Distinct(source, all_columns):
             below, inner = _settle(source, {there for _, there in all_columns}, fresh)
             names = {c: fresh(c) for c, _ in all_columns}
@@ -118,6 +121,14 @@ def _windows(node: Windows, needed: set[Column], fresh: Callable[[Column], Colum
     names = {c: fresh(c) for c, _ in (*kept, *wanted)}
     shown = tuple((names[c], inner[there]) for c, there in kept)
     return Windows(below, shown, tuple((names[c], _over(o, inner)) for c, o in wanted)), names
+
+
+def _split(node: TextParts, needed: set[Column], fresh: Callable[[Column], Column]) -> tuple[Node, Renaming]:
+    kept = [k for k in node.kept if k[0] in needed]
+    below, inner = _settle(node.source, {node.text, *(there for _, there in kept)}, fresh)
+    names = {c: fresh(c) for c in (*(c for c, _ in kept), node.part)}
+    shown = tuple((names[c], inner[there]) for c, there in kept)
+    return replace(node, source=below, kept=shown, part=names[node.part], text=inner[node.text]), names
 
 
 def _fold(fold: Fold, names: Renaming) -> Fold:

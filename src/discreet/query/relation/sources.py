@@ -10,13 +10,14 @@ from typing import Never, TypeAlias
 from sqlglot import exp
 
 from discreet.catalog.schema import TableSchema, find_table
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.query.bind import as_condition, bind_row, call
 from discreet.query.expr import Column, Expr
 from discreet.query.relation.context import Context, Named, Rows
 from discreet.query.relation.joining import holds_units_equal, join
 from discreet.query.relation.names import AliasColumns, Item
-from discreet.query.relation.node import JoinKind, Reach, TableScan, unit_type
+from discreet.query.relation.node import JoinKind, Project, Reach, TableScan, TextParts, fields, unit_type
 
 _Nodes: TypeAlias = frozenset[int]
 """Columns as they stand in a question, by their identity; the question holds them."""
@@ -148,7 +149,62 @@ class _Pool:
         return self.named[id(condition)][1]
 
 
+def split_rows(rows: Rows, node: exp.Expr, alias: str, name: str, context: Context) -> Rows:
+    """Return a row for each part of a text: string_split(text, separator), under a name of its own.
+
+    Raises:
+        UnsupportedQuery: another list, or a separator that is not written.
+    """
+    if not isinstance(node, exp.Split) or any(p for n, p in node.args.items() if n not in ("this", "expression")):
+        raise UnsupportedQuery(
+            "UNNEST is supported for the parts of a text only.",
+            hint="UNNEST(string_split(x, ',')), with a written separator",
+        )
+    value, separator = bind_row(node.this, context.names(rows)), node.expression
+    if (
+        value.type is not Type.TEXT
+        or not isinstance(separator, exp.Literal)
+        or not (separator.is_string and separator.name)
+    ):
+        raise UnsupportedQuery(
+            "string_split takes a text and a written separator.", hint="CAST(x AS VARCHAR); string_split(x, ',')"
+        )
+    kept, text, part = fields(rows.node), context.fresh(Type.TEXT), context.fresh(Type.TEXT)
+    below = Project(rows.node, (*((c, c) for c in kept), (text, value)))
+    found = TextParts(below, tuple((c, c) for c in kept), part, text, separator.name)
+    return Rows(found, (*rows.entries, AliasColumns(alias, (Item(name, part),))), rows.merged)
+
+
+def _unnested(j: exp.Expr) -> tuple[exp.Expr, str, str] | None:
+    """Return the list of a comma or CROSS JOIN with UNNEST(list) AS alias(name), or LATERAL (SELECT unnest(list) AS
+    name) alias, with the alias and the name; None for any other join.
+    """
+    source = j.this if isinstance(j, exp.Join) else None
+    if not isinstance(source, exp.Unnest | exp.Lateral):
+        return None
+    if j.args.get("side") or j.args.get("kind") not in (None, "", "CROSS") or j.args.get("on") or j.args.get("using"):
+        raise UnsupportedQuery("UNNEST is joined with a comma or CROSS JOIN.", hint="FROM t, UNNEST(…) AS s(part)")
+    named = source.args.get("alias")
+    columns = [c.name for c in named.args.get("columns") or []] if named is not None else []
+    if isinstance(source, exp.Unnest):
+        lists = source.expressions
+        if len(lists) != 1 or source.args.get("offset"):
+            raise UnsupportedQuery("This form of UNNEST is not supported here.", hint="FROM t, UNNEST(…) AS s(part)")
+        return lists[0], source.alias or "unnest", columns[0] if columns else "unnest"
+    query = source.this.unnest() if isinstance(source.this, exp.Subquery) else None
+    shown = query.expressions if isinstance(query, exp.Select) and not query.args.get("from_") else []
+    if query is None or len(shown) != 1 or not isinstance(shown[0].unalias(), exp.Explode):
+        return None
+    if any(part for clause, part in query.args.items() if clause != "expressions"):
+        return None
+    return shown[0].unalias().this, source.alias, columns[0] if columns else shown[0].alias or "unnest"
+
+
 def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
+    if (listed := _unnested(j)) is not None:
+        pool.parts = [split_rows(pool.folded(), *listed, context)]
+        _refuse_twins(pool.parts)
+        return
     if not isinstance(j, exp.Join) or isinstance(j.this, exp.Lateral):
         raise UnsupportedQuery("LATERAL is not supported here.", hint="join the tables, with the condition in ON")
     for name, part in j.args.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from discreet.catalog.types import Type
 from discreet.query.expr import Column, Expr, Literal, constant, finite, quoted
 from discreet.query.relation.node import (
+    MOST_PARTS,
     Both,
     Distinct,
     Fold,
@@ -16,6 +17,7 @@ from discreet.query.relation.node import (
     Project,
     Reach,
     TableScan,
+    TextParts,
     Windows,
     fields,
     is_owned,
@@ -43,6 +45,11 @@ def write(node: Node) -> str:
             every = fields(source)
             shown = [f"r.{there.name} AS {c.name}" for c, there in kept]
             shown += [f"{_over(o, every, owned=is_owned(node))} AS {c.name}" for c, o in columns]
+            return f"SELECT {_with_u(node, 'r.u', shown)} FROM ({write(source)}) r"
+        case TextParts(source, kept, part, text, separator):
+            shown = [f"r.{there.name} AS {c.name}" for c, there in kept]
+            listed = f"string_split(r.{text.name}, {constant(separator, Type.TEXT)})"
+            shown.append(f"unnest(list_slice({listed}, 1, {MOST_PARTS})) AS {part.name}")
             return f"SELECT {_with_u(node, 'r.u', shown)} FROM ({write(source)}) r"
         case Distinct(source, pairs):
             shown = [f"r.{there.name} AS {c.name}" for c, there in pairs]
