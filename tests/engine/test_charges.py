@@ -294,7 +294,7 @@ ASKED: dict[str, Asked] = {
     "open run, fixed-size sample": Asked(opens(GAUSSIAN, sampling=FIXED, delta=DELTA), delta=D, replaced=OF_FIXED),
     "open run of a query": Asked(opens_query, [responses(1)]),
     "fit": Asked(fit, [gaussian(MU)], delta=D),
-    "evaluate": Asked(evaluates, [laplace(1 << 21, 5 << 21)] * 5),
+    "evaluate": Asked(evaluates, [laplace(1 << 9, 5 << 9)] * 5),
     "summary of what people spent": Asked(summary, [laplace(1, 1)]),
 }
 
