@@ -15,6 +15,9 @@ from tests.cli.conftest import Call
 pytestmark = pytest.mark.usefixtures("samples")
 
 
+_LOOK = ["--private-bounds", "1", "--each-row", "--budget", "3"]
+
+
 def decided(draft: str, *keys: str) -> str:
     """The draft with the lines of these keys in force, and bounds and values in their places."""
     for key in keys:
@@ -59,6 +62,38 @@ def test_a_draft_does_not_depend_on_rows(call: Call) -> None:
     assert '# columns."city name" = { range = [LOW, HIGH] }   # or { values = ["A", "B"] }' in drafts[0]
 
 
+def test_ranges_and_values_are_found_by_a_charged_look(call: Call) -> None:
+    look = ("clinic_visits.parquet", "--unit", "person_id", "--max-groups", "2", "--population", "patients")
+    drafted = call("init", *look, "--private-bounds", "8", "--budget", "9,1e-4")
+    assert drafted.exit_code == 0, drafted.stderr
+    assert "Charged ε = 8, δ = 5e-05 to discreet.ledger for ranges and values." in drafted.stdout
+    text = Path("discreet.toml").read_text(encoding="utf-8")
+    assert "ranges and values cost ε = 8, δ = 5e-05 of the budget" in text
+    said = tomllib.loads(text)["table"]["clinic_visits"]
+    assert (said["unit"], said["max_groups"], said["max_rows"]) == ("person_id", 2, 10)
+    assert set(said["columns"]["ward"]["values"]) >= {"emergency", "maternity"}
+    low, high = said["columns"]["cost"]["range"]
+    assert low <= 0 and high >= 1024
+    answered = call("sql", "SELECT ward, AVG(cost) AS c FROM clinic_visits GROUP BY ward", "--epsilon", "0.5")
+    assert answered.exit_code == 0, answered.stderr
+    assert "left for 'patients' in discreet.ledger: ε = 0.5" in answered.stderr
+
+
+def test_a_look_that_finds_no_sure_range_leaves_its_place(call: Call) -> None:
+    pl.DataFrame({"user_id": range(5), "x": [1.0] * 5}).write_parquet("few.parquet")
+    drafted = call("init", "few.parquet", "-o", "-", "--each-row", "--private-bounds", "0.1", "--budget", "3")
+    assert drafted.exit_code == 0, drafted.stderr
+    assert "# columns.x = { range = [LOW, HIGH] }" in drafted.stdout
+    assert "\nbudget = { epsilon = 3 }" in drafted.stdout
+
+
+def test_what_was_read_of_json_is_said(call: Call) -> None:
+    Path("t.json").write_text('{"a": 1}\n', encoding="utf-8")
+    drafted = call("init", "t.json")
+    assert "of JSON the keys of objects were read" in drafted.stdout
+    assert "of JSON the keys of objects were read, and no value" in Path("discreet.toml").read_text(encoding="utf-8")
+
+
 def test_several_sources_are_one_population_and_paths_start_at_the_policy(call: Call) -> None:
     Path("policies").mkdir()
     with open_database(Path("shop.duckdb")) as connection:
@@ -99,14 +134,25 @@ def test_foreign_keys_of_a_database_are_proposed_as_links(call: Call) -> None:
         (["adult.parquet", "./adult.parquet"], "Two sources have a table 'adult'."),
         (["adlt.parquet"], "There is no file 'adlt.parquet'"),
         ([], "Missing argument"),
+        (["adult.parquet", "--budget", "3"], "--budget goes with --private-bounds."),
+        (
+            ["adult.parquet", "--private-bounds", "1", "--each-row"],
+            "it needs --budget, and either --unit or --each-row",
+        ),
+        (["adult.parquet", "--private-bounds", "1", "--budget", "3"], "either --unit or --each-row"),
+        (["adult.parquet", "survey.parquet", *_LOOK], "--private-bounds looks at one table, and there are 2."),
+        (["t.csv", *_LOOK], "finds nothing in 't'"),
+        (["adult.parquet", *_LOOK[:-1], "0.5"], "left"),
     ],
 )
 def test_what_cannot_be_drafted_is_refused(call: Call, args: list[str], words: str) -> None:
     Path("there.toml").write_text("", encoding="utf-8")
+    Path("t.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     refused = call("init", *args)
-    assert refused.exit_code in (2, 4)
+    assert refused.exit_code in (2, 3, 4)
     assert words in refused.stderr
     assert not Path("discreet.toml").exists()
+    assert not Path("discreet.ledger").exists()
 
 
 def test_no_name_brings_a_line_of_its_own_in_force(call: Call) -> None:

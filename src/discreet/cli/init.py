@@ -1,4 +1,4 @@
-"""`discreet init`: draft of a policy from names and types of tables; no row is read."""
+"""`discreet init`: draft of a policy from names and types of tables, and from a charged look where one is asked for."""
 
 from __future__ import annotations
 
@@ -7,25 +7,34 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from discreet.cli import output, writing
+from discreet.cli.options import Amount, BudgetAmount
 from discreet.errors import InvalidParameter
+from discreet.privacy.exact import positive
+from discreet.privacy.guarantee import decimal
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import Fact
     from discreet.catalog.shape import TableShape
+    from discreet.cli.private_bounds import FoundFacts
+    from discreet.privacy.guarantee import Budget
+    from discreet.privacy.unit import PrivacyUnit
 
 _EXAMPLE = """\b
-Example, on a table of `discreet demo --save .`:
+Examples, on a table of `discreet demo --save .`:
   discreet init adult.parquet
   discreet sql "SELECT COUNT(*) AS n FROM adult" --epsilon 0.5
+  discreet init adult.parquet -o found.toml --each-row --private-bounds 0.5 --budget 3,1e-6
 """
 
 _HEAD = """\
-# Policy of discreet, drafted from the names and types of columns: no row was read.
+# Policy of discreet, drafted from the names and types of columns: {read}.
 # Lines that begin with # are not in force. Capital letters and numbers in them are yours to decide:
 # 1. who is protected, under [table.…]; 2. the privacy budget, under [population.…]; 3. public facts, under columns.
 """
@@ -33,7 +42,7 @@ _HEAD = """\
 _POPULATION = """\
 [population.{name}]
 ledger = "discreet.ledger"
-# budget = {{ epsilon = 3, delta = 1e-6 }}       # all that may ever be learned about each person; it never resets
+{budget}       # all that may ever be learned about each person; it never resets
 # per_person = {{ epsilon = 2, delta = 1e-6 }}   # or each person's own budget, beside it or instead
 # locked = true                                # after `discreet ledger lock`: only the owner opens accounts
 """
@@ -58,13 +67,46 @@ _ANALYST = """\
 @click.argument("sources", metavar="SOURCE…", nargs=-1, required=True)
 @click.option("-o", "--output", "file", default="discreet.toml", show_default=True, help="File to write; - is stdout.")
 @click.option("--population", help="Name of the people whose data it is.")
-def command(sources: Sequence[str], file: str, population: str | None) -> None:
+@click.option(
+    "--private-bounds",
+    "epsilon",
+    type=Amount(positive),
+    metavar="EPSILON",
+    help="ε of a charged look at the rows of one table, which fills in ranges and values.",
+)
+@click.option("--budget", type=BudgetAmount(), help="With --private-bounds: privacy budget, 3 or 3,1e-6.")
+@click.option("--unit", metavar="COLUMN", help="With --private-bounds: column with the person's id.")
+@click.option("--each-row", is_flag=True, help="With --private-bounds: each row is one person.")
+@click.option("--max-groups", type=int, default=3, show_default=True, help="With --unit: groups that a unit may enter.")
+@click.option("--max-rows", type=int, default=10, show_default=True, help="With --unit: rows a unit may add to each.")
+def command(
+    sources: Sequence[str],
+    file: str,
+    population: str | None,
+    epsilon: Fraction | None,
+    budget: tuple[Fraction, Fraction | None] | None,
+    unit: str | None,
+    each_row: bool,
+    max_groups: int,
+    max_rows: int,
+) -> None:
     """Write a commented policy for the tables in SOURCE….
 
     SOURCE is a file, a glob or a DuckDB database. Only names and types of columns are read. What cannot follow
     from them (who is protected, the budget, ranges and values) stands in the draft as comments, for the owner to
-    decide.
+    decide. With --private-bounds ranges and values are found privately, and charged to discreet.ledger beside the
+    draft: numbers get a range, and text its frequent values where the budget has a δ.
     """
+    given = [o for o, said in (("--budget", budget), ("--unit", unit), ("--each-row", each_row)) if said]
+    if epsilon is None and given:
+        raise InvalidParameter(
+            f"{given[0]} goes with --private-bounds.", hint="say it in the draft, or add --private-bounds 0.5"
+        )
+    if epsilon is not None and (budget is None or (unit is None) is not each_row):
+        raise InvalidParameter(
+            "--private-bounds is charged: it needs --budget, and either --unit or --each-row.",
+            hint="as in --private-bounds 0.5 --budget 3,1e-6 --unit user_id",
+        )
     if file != "-":
         writing.check("--output", file, sources)
         if Path(file).exists():
@@ -73,14 +115,21 @@ def command(sources: Sequence[str], file: str, population: str | None) -> None:
     tables = shapes(sources, keys)
     people = population or (next(iter(tables)) if len(tables) == 1 else "people")
     folder = Path("." if file == "-" else file).parent
-    text = "\n".join(_draft(tables, keys, people, folder))
+    look = None
+    if epsilon is not None and budget is not None:
+        look = _look(tables, people, folder, epsilon, budget, unit, (max_groups, max_rows))
+    text = "\n".join(_draft(tables, keys, people, folder, look))
     if file == "-":
         click.echo(text, nl=False)
         return
     Path(file).write_text(text, encoding="utf-8")
     name = next(iter(tables))
-    output.say(f"{file} is written: {', '.join(tables)}. No row was read.")
-    output.say("Say there who is protected, and the budget. Then ask, in its folder:")
+    if look is not None:
+        output.say(f"{file} is written: {name}. Charged {look.spent} to discreet.ledger for ranges and values.")
+        output.say("Check what was found. Then ask, in its folder:")
+    else:
+        output.say(f"{file} is written: {', '.join(tables)}; {_read(tables)}.")
+        output.say("Say there who is protected, and the budget. Then ask, in its folder:")
     output.say(f'  discreet sql "SELECT COUNT(*) AS n FROM {_sql_name(name)}" --epsilon 0.5')
 
 
@@ -106,18 +155,70 @@ def shapes(sources: Sequence[str], keys: dict[str, list[str]] | None = None) -> 
     return found
 
 
+def _look(
+    tables: Mapping[str, tuple[str, TableShape]],
+    population: str,
+    folder: Path,
+    epsilon: Fraction,
+    budget: tuple[Fraction, Fraction | None],
+    unit: str | None,
+    caps: tuple[int, int],
+) -> FoundFacts:
+    """Return what a charged look found in the one table."""
+    from discreet.cli.private_bounds import find_facts
+    from discreet.privacy.guarantee import Budget
+    from discreet.privacy.unit import PrivacyUnit
+
+    if len(tables) > 1:
+        raise InvalidParameter(
+            f"--private-bounds looks at one table, and there are {len(tables)}.",
+            hint="draft each alone, with -o and --population, and put the sections together",
+        )
+    ((name, (source, shape)),) = tables.items()
+    who = PrivacyUnit.row() if unit is None else PrivacyUnit(unit, *caps)
+    whole = Budget(budget[0], budget[1] or 0)
+    place = str(folder / "discreet.ledger")
+    return find_facts(source, name, shape, epsilon=epsilon, unit=who, budget=whole, population=population, ledger=place)
+
+
+def _read(tables: Mapping[str, tuple[str, TableShape]]) -> str:
+    """Return what was read of the rows, in words."""
+    json_files = any(Path(source).suffix in _JSON for source, _ in tables.values())
+    return "of JSON the keys of objects were read, and no value" if json_files else "no row was read"
+
+
+_JSON = (".json", ".jsonl", ".ndjson")
+
+
 def _draft(
-    tables: Mapping[str, tuple[str, TableShape]], keys: Mapping[str, Sequence[str]], population: str, folder: Path
+    tables: Mapping[str, tuple[str, TableShape]],
+    keys: Mapping[str, Sequence[str]],
+    population: str,
+    folder: Path,
+    look: FoundFacts | None,
 ) -> Iterator[str]:
-    yield _HEAD
-    yield _POPULATION.format(name=_key(population))
+    yield _HEAD.format(read=_read(tables) if look is None else f"ranges and values cost {look.spent} of the budget")
+    budget = "# budget = { epsilon = 3, delta = 1e-6 }" if look is None else f"budget = {_budget(look.budget)}"
+    yield _POPULATION.format(name=_key(population), budget=budget)
     for name, (source, shape) in tables.items():
         place = source if Path(source).is_absolute() else Path(os.path.relpath(source, folder)).as_posix()
         yield f"[table.{_key(name)}]\nsource = {_quoted(place)}\npopulation = {_quoted(population)}"
         led = keys.get(name, ())
         links = f"# links = [{', '.join(map(_quoted, led))}]   {_LINKS}\n" if led else ""
-        yield _UNIT.format(unit=_unit(shape.columns, led)) + links + "".join(_facts(shape))
+        unit = _UNIT.format(unit=_unit(shape.columns, led)) if look is None else _unit_in_force(look.unit)
+        yield unit + links + "".join(_facts(shape, {} if look is None else look.facts))
     yield _ANALYST.format(tables=", ".join(map(_quoted, tables)))
+
+
+def _budget(budget: Budget) -> str:
+    delta = f", delta = {decimal(budget.delta)}" if budget.delta else ""
+    return f"{{ epsilon = {decimal(budget.epsilon)}{delta} }}"
+
+
+def _unit_in_force(unit: PrivacyUnit) -> str:
+    if unit.column is None:
+        return "each_row = true\n"
+    return f"unit = {_quoted(unit.column)}\nmax_groups = {unit.max_groups}\nmax_rows = {unit.max_rows}\n"
 
 
 _LINKS = "# with unit: joins along these keys, if each key is of one person"
@@ -137,17 +238,28 @@ def _unit(columns: Mapping[str, str | None], keys: Sequence[str]) -> str:
     return f"{_quoted(likely[0] if likely else 'COLUMN'):<20} # column with the person's id{others}"
 
 
-def _facts(shape: TableShape) -> Iterator[str]:
-    """Return a line for each column, with a place for what is publicly known of it."""
+def _facts(shape: TableShape, found: Mapping[str, Fact]) -> Iterator[str]:
+    """Return a line for each column: what was found of it, or a place for what is publicly known of it."""
     yield "# Public facts: values outside a range are clamped, rows with other values are in no group.\n"
     for name, kind in shape.columns.items():
-        key = f"# columns.{_key(name)} = "
+        key = f"columns.{_key(name)} = "
         if kind is None:
             yield f"# {_key(name)} is nested or binary, and cannot be queried.\n"
+        elif name in found:
+            yield f"{key}{{ {_found(found[name])} }}   # {kind}, found privately\n"
         elif shape.text:
-            yield f'{key}{{ range = [LOW, HIGH] }}   # or {{ values = ["A", "B"] }}\n'
+            yield f'# {key}{{ range = [LOW, HIGH] }}   # or {{ values = ["A", "B"] }}\n'
         else:
-            yield f"{key}{{ {_PLACES.get(kind, _RANGE)} }}   # {kind}\n"
+            yield f"# {key}{{ {_PLACES.get(kind, _RANGE)} }}   # {kind}\n"
+
+
+def _found(fact: Fact) -> str:
+    from discreet.catalog.schema import Range
+
+    if isinstance(fact, Range):
+        return f"range = [{decimal(fact.low)}, {decimal(fact.high)}]" + (", integer = true" if fact.integer else "")
+    keys = ", ".join(_quoted(str(v)) for v in fact.values if v is not None)
+    return f"values = [{keys}]" + (", null = true" if None in fact.values else "")
 
 
 _ID = re.compile(r"(?i)(^|[_\W])(u?id|uuid|user|person|patient|customer|client|member)([_\W]|$)|[a-z]Id$")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def command(sources: Sequence[str], as_json: bool) -> None:
     """Show the tables of SOURCE, or those of a policy, and their columns.
 
-    Without an argument it shows the tables of the policy discreet.toml in this folder. No row is read, and nothing is
-    charged.
+    Without an argument it shows the tables of the policy discreet.toml in this folder. No row is read (of JSON
+    no value), and nothing is charged.
     """
     from discreet.engine.schema import schema_of
 
