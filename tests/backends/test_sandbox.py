@@ -45,6 +45,12 @@ def test_the_whole_language_runs_over_the_tables_that_are_there() -> None:
         *("SELECT * FROM part_1 TABLESAMPLE 10%", "SELECT n FROM part_1 USING SAMPLE 1", "SELECT nextval('s')"),
         *("WITH RECURSIVE r AS (SELECT 1 UNION ALL SELECT 1 FROM r) SELECT 1 FROM r", "PIVOT part_1 ON k"),
         *("SET threads = 2", "COPY part_1 TO 'x.csv'", "ATTACH 'x.db'", "SELECT 1; SELECT 2", "SELECT write_log('x')"),
+        *(
+            "SELECT range(3)",
+            "SELECT repeat('x', n) FROM part_1",
+            "SELECT lpad(k, 9, 'x') FROM part_1",
+            "SELECT bar(1, 0, 2)",
+        ),
         *("SELECT sleep_ms(1)", "SELECT reservoir_quantile(n, 0.5) FROM part_1", "SELECT main.now()"),
     ],
 )

@@ -201,8 +201,16 @@ _KINDS = frozenset(
 _CLOCK = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
 """Names that read the clock where no column is called so."""
 
-_REFUSED = frozenset({"age", "reservoir_quantile", "version", "json_execute_serialized_sql", "from_substrait"})
-"""Functions whose value may follow from the clock, from chance or from the machine, whatever the catalog says."""
+_REFUSED = frozenset(
+    {
+        *("age", "reservoir_quantile", "version"),
+        *("range", "generate_series", "repeat", "lpad", "rpad", "list_resize", "array_resize", "bitstring", "bar"),
+        *("format", "printf", "equi_width_bins"),
+    }
+)
+"""Functions that follow from the clock, from chance or from the machine, whatever the catalog says; and functions that
+make a value as long as a number says, for which the database's limit of memory does not hold.
+"""
 
 _MACROS = frozenset(
     {

@@ -80,8 +80,12 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
         return None
     outer = _without_unused(read.tree)
     named = {t.name for t in outer.find_all(exp.Table)}
+    parts = {name: text for text, name in splitter.parts.items() if name in named}
+    numbered = {name: f"{splitter.fresh('part')}{i}" for i, name in enumerate(parts, 1)}
+    for t in outer.find_all(exp.Table):
+        t.set("this", exp.to_identifier(numbered[t.name]) if t.name in parts else t.this)
     return Split(
-        {name: text for text, name in splitter.parts.items() if name in named},
+        {numbered[name]: text for name, text in parts.items()},
         _text(outer),
         tuple(t for t in splitter.public if t in named),
         read.is_part,
