@@ -88,7 +88,7 @@ class Effort:
         return {name: script for name, script in found if script is not None}
 
 
-QUICK, THOROUGH = Effort(), Effort(lone=1000, newcomers=12)
+QUICK, THOROUGH = Effort(), Effort(lone=1000)
 SHORT = Effort(60, 2, ("far above", "by turns"), far=2)
 """For the default tier."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from discreet.accounting.decimals import EXACT, ONE, SLACK, decimal, exp_above, log, short
 from discreet.accounting.divergence import renyi_upper as renyi_upper
@@ -46,6 +47,7 @@ def renyi_for(alpha: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
     return max(epsilon + _gain(alpha - 1, delta), Fraction(0))
 
 
+@lru_cache(maxsize=256)  # each account of a filter by one order has it computed where it is opened
 def order_for(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the order at which (ε, δ) affords the most ρ of zCDP, to five digits of α − 1.
 

@@ -27,5 +27,5 @@ def name_of(part: Any) -> str:
 
 @pytest.mark.parametrize(("row", "relation", "check"), CASES, ids=name_of)
 def test_every_recipe_holds_the_contract_at_length(row: RecipeRow, relation: Relation, check: Any) -> None:
-    effort = replace(THOROUGH, newcomers=6) if row.slow else THOROUGH
+    effort = replace(THOROUGH, newcomers=3) if row.slow else THOROUGH
     assert list(check(row, relation, effort)) == []
