@@ -264,9 +264,9 @@ def test_epsilon_falls_with_delta_and_delta_with_epsilon(example: Example) -> No
     for n in (1, 6):
         one = loss(example.event, n)
         smallest = one.failure or F(1, 10**15)
-        found = [one.epsilon(smallest * F(10) ** k) for k in (0, 1, 4)]
+        found = [one.epsilon(smallest * F(10) ** k) for k in (0, 4)]
         assert all(a >= b * (1 - 1e-6) for a, b in pairwise(found))
-        deltas = [one.delta(F(k, 10)) for k in (0, 7, 28, 56)]
+        deltas = [one.delta(F(k, 10)) for k in (0, 7, 56)]
         assert all(a >= b * (1 - 1e-6) for a, b in pairwise(deltas))
 
 

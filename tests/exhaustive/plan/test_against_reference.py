@@ -37,7 +37,7 @@ def assert_same(case: Case, relation: Relation = Relation.ADD_REMOVE) -> None:
 
 
 @given(queries(), st.sampled_from(list(Relation)))
-@settings(max_examples=100, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 def test_every_cell_is_the_referees(case: Case, relation: Relation) -> None:
     assert_same(case, relation)
 
@@ -112,7 +112,7 @@ KEYS: list[dict[str, list[Any] | None]] = [
 @pytest.mark.parametrize("caps", [None, (1, 1), (2, 1), (1, 3), (1 << 31, 1 << 31)])
 @pytest.mark.parametrize("keys", KEYS, ids=lambda k: "+".join(k) or "whole")
 def test_nasty_values_are_the_same_to_both(keys: dict[str, list[Any] | None], caps: tuple[int, int] | None) -> None:
-    for rows in (NASTY, []):
+    for rows in (NASTY, []) if caps is None else (NASTY,):
         assert_same(asked(keys, caps, rows=rows))
 
 

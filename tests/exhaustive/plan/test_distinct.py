@@ -59,7 +59,7 @@ def with_a_column(argument: Expression) -> bool:
 
 
 @given(queries(), ARGUMENTS.filter(with_a_column), st.sampled_from(list(Relation)))
-@settings(max_examples=40, derandomize=True, deadline=None)
+@settings(max_examples=25, derandomize=True, deadline=None)
 def test_every_count_is_the_referees(case: Case, argument: Expression, relation: Relation) -> None:
     assert_same(case, argument, relation)
 

@@ -35,7 +35,7 @@ def assert_same(case: RelationCase, relation: Relation) -> None:
 
 
 @given(relation_cases(), st.sampled_from(list(Relation)))
-@settings(max_examples=80, derandomize=True, deadline=None)
+@settings(max_examples=50, derandomize=True, deadline=None)
 def test_every_cell_is_the_referees(case: RelationCase, relation: Relation) -> None:
     assert_same(case, relation)
 

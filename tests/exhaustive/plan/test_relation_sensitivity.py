@@ -38,7 +38,7 @@ def assert_bounded(data: Any, case: RelationCase, relation: Relation) -> None:
 
 
 @given(st.data(), relation_cases(), st.sampled_from(list(Relation)))
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 def test_random_neighbours_move_no_question_further_than_planned(
     data: Any, case: RelationCase, relation: Relation
 ) -> None:

@@ -190,7 +190,7 @@ def test_a_broken_cut_of_rows_is_seen(old: str, new: str) -> None:
 
 
 @given(st.data(), queries(max_size=6), st.sampled_from(list(Relation)))
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 def test_random_neighbours_move_no_question_further_than_planned(data: Any, case: Case, relation: Relation) -> None:
     assert_bounded(data, case, relation)
 

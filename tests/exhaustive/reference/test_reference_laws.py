@@ -104,7 +104,7 @@ def test_cells_are_sums_over_units(case: Case, order: Order) -> None:
 
 
 @given(case=queries(), order=st.sampled_from(ORDERS), relation=st.sampled_from(Relation), data=st.data())
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_neighbours_differ_by_no_more_than_the_table_of_decision_0001(
     case: Case, order: Order, relation: Relation, data: st.DataObject
 ) -> None:
