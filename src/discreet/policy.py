@@ -32,8 +32,8 @@ class Population:
 
     Attributes:
         ledger: path or URL of the ledger.
-        terms: the arguments `budget`, `per_person`, `relation`, `filter` and `analysts` of `connect`, as far as they
-            are said.
+        terms: the arguments `budget`, `per_person`, `relation`, `filter`, `analysts` and `min_people` of `connect`, as
+            far as they are said.
         locked: whether the policy holds only over a locked ledger, in which no query opens an account.
     """
 
@@ -275,10 +275,11 @@ def _under(section: str, *lines: str) -> str:
 
 def _population(name: str, said: Section, folder: Path) -> Population:
     where = f"[population.{name}]"
-    keys = ("ledger", "budget", "locked", "per_person", "relation", "filter", "analysts")
+    keys = ("ledger", "budget", "locked", "per_person", "relation", "filter", "analysts", "min_people")
     _check_keys(where, said, keys)
     terms: dict[str, Any] = {k: _text(where, k, said[k]) for k in ("relation", "filter", "analysts") if k in said}
     terms |= {k: _budget(where, k, said[k]) for k in ("budget", "per_person") if k in said}
+    terms |= {k: _count(where, k, said[k]) for k in ("min_people",) if k in said}
     ledger = _text(where, "ledger", said.get("ledger", "discreet.ledger"))
     if ledger == ":memory:":
         raise InvalidParameter(

@@ -155,12 +155,12 @@ def test_gaussian_columns_cost_at_most_what_was_asked_and_hardly_less(
 @pytest.mark.parametrize("k", [1, 3])
 def test_the_selection_of_groups_and_the_columns_add_up(relation: Relation, k: int) -> None:
     epsilon, sensitivities = Fraction(2), [PRODUCT, TIGHT]
-    pure = allocate(sensitivities, epsilon=epsilon, delta=MILLIONTH, kind=Kind.LAPLACE, select=(k, relation))
+    pure = allocate(sensitivities, epsilon=epsilon, delta=MILLIONTH, kind=Kind.LAPLACE, select=(k, relation, 1))
     assert pure.threshold is not None
     assert pure.threshold.touched == (k if relation is ADD else 2 * k)
     assert pure.threshold.epsilon + spent(pure, sensitivities) == epsilon
     assert pure.threshold.delta == MILLIONTH == pure.guarantee.delta
-    both = allocate(sensitivities, epsilon=epsilon, delta=MILLIONTH, kind=Kind.GAUSSIAN, select=(k, relation))
+    both = allocate(sensitivities, epsilon=epsilon, delta=MILLIONTH, kind=Kind.GAUSSIAN, select=(k, relation, 1))
     assert both.threshold is not None
     left, left_delta = epsilon - both.threshold.epsilon, MILLIONTH - both.threshold.delta
     assert left > 0
@@ -220,4 +220,4 @@ def test_what_needs_a_delta_is_refused_without_one() -> None:
     with pytest.raises(NotPrivate, match="δ"):
         allocate([PRODUCT], epsilon=Fraction(1), delta=Fraction(0), kind=Kind.GAUSSIAN, select=None)
     with pytest.raises(NotPrivate, match="δ"):
-        allocate([PRODUCT], epsilon=Fraction(1), delta=Fraction(0), kind=Kind.LAPLACE, select=(1, ADD))
+        allocate([PRODUCT], epsilon=Fraction(1), delta=Fraction(0), kind=Kind.LAPLACE, select=(1, ADD, 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -184,6 +184,7 @@ class TableSchema:
             a private one's those that the owner lists; None where none are known.
         view: the text by which the table shows its source, for the second derivation; None where there is no source.
         beside: names of views that stand in its database and are not read.
+        min_people: of how many units a group is at least that a query shows; 1 where the owner says nothing.
     """
 
     name: str
@@ -199,7 +200,12 @@ class TableSchema:
     listed: ListedRows | None = field(default=None, repr=False, compare=False)
     view: str | None = None
     beside: Sequence[str] = ()
+    min_people: int = 1
     links: tuple[Reached, ...] = ()
+
+    def with_people(self, least: int) -> TableSchema:
+        """Return the table where a shown group has at least so many people, or as many as the owner says."""
+        return self if self.public or least <= self.min_people else replace(self, min_people=least)
 
     def find(self, name: str) -> str:
         """Return the column's own spelling; names match without regard to case when that is unambiguous.

@@ -31,6 +31,7 @@ _NAMES = {
     "error": "--error",
     "fresh": "--fresh",
     "keys": "--keys",
+    "min_people": "--min-people",
     "names": "--names",
     "per_person": "--per-person",
     "public": "--public",

@@ -119,6 +119,7 @@ class QueryCall:
     dialect: str
     noise: str | None
     truncation: Fraction
+    min_people: int
     bounds: str | None
 
     @classmethod
@@ -215,6 +216,7 @@ class QueryCall:
             "dialect": self.dialect,
             "noise": self.noise,
             "truncation": self.truncation,
+            "min_people": self.min_people,
         }
 
     def _connect(

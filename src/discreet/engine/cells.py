@@ -139,7 +139,7 @@ class GroupsUse(CellUse):
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> tuple[Key, ...]:
         threshold, cells = self.query.allocation.threshold, self.cells(exact)
         assert threshold is not None
-        keys = sorted(cells, key=sort_key)
+        keys = sorted(filter(self.query.question.keys.holds, cells), key=sort_key)
         kept = threshold.keep([cells[k][-1] for k in keys], rng)
         return tuple(k for k, keep in zip(keys, kept, strict=True) if keep)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 from discreet.catalog.listed_keys import Keys
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, MissingFact
 from discreet.policy import Policy, PolicyTerms, is_policy, refuse_fixed
+from discreet.privacy.exact import count
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 
@@ -42,6 +43,7 @@ def connect(
     links: Mapping[str, str | Sequence[str]] | None = None,
     columns: Mapping[str, Fact] | None = None,
     keys: Keys | None = None,
+    min_people: int = 1,
     budget: Budget | None = None,
     per_person: Budget | None = None,
     population: str | None = None,
@@ -79,6 +81,8 @@ def connect(
             share a name). They go before what a public table says itself. `Values` under a name that no table has are
             the keys of GROUP BY that have this name in the result.
         keys: the groups of some columns together, as whole tuples: `dp.Keys(frame)`.
+        min_people: of how many people a group is at least that a GROUP BY shows. Above 1 all groups are selected
+            privately, declared ones too, which needs a δ. A query may raise it.
         budget: how much may ever be learned about each unit; needed when the population is new, unless each person has
             a budget of their own.
         per_person: each person's own budget: a question is charged to the people in it, by what each adds to it, and
@@ -114,6 +118,7 @@ def connect(
         "curve": curve,
         "analysts": analysts,
         "keys": keys,
+        "min_people": None if count("min_people", min_people) == 1 else min_people,
     }
     if keys is not None and not isinstance(keys, Keys):
         _refuse("keys", "dp.Keys", keys, 'keys=dp.Keys({"year": [2025, 2026], "quarter": ["Q1", "Q2"]})')
@@ -151,6 +156,7 @@ def _session(
     bounds: str | None = None,
     links: Mapping[str, str | Sequence[str]] | None = None,
     keys: Keys | None = None,
+    min_people: int | None = None,
     by: PolicyTerms | None = None,
 ) -> Session:
     """Return the session of one population; `by` is the policy that says all this, where one does."""
@@ -183,7 +189,7 @@ def _session(
             return [account.asked_by(analyst)]
 
         book, (account,), tables = _open(
-            opened, backend, place, facts, {whose: known}, {whose: owners}, accounts, linked, keys
+            opened, backend, place, facts, {whose: known}, {whose: owners}, accounts, linked, keys, min_people or 1
         )
         fixed = frozenset[str]() if by is None else by.fixed
         session = Session(book, [account], backend, tables, version, bounds=bounds, fixed=fixed)
@@ -274,6 +280,7 @@ def _open(
     accounts: Callable[[Ledger], list[Account]],
     links: Mapping[str, Sequence[Reached]] | None = None,
     keys: Keys | None = None,
+    min_people: int = 1,
 ) -> tuple[Ledger, list[Account], list[TableSchema]]:
     """Open the ledger and the accounts of the populations, and make the tables answerable as the accounts keep them."""
     from discreet.catalog.owners import check_links, check_unit
@@ -292,7 +299,9 @@ def _open(
     check_alike(book, found, now, whose[0], {table for known in kept for table in known})
     pinned = pin_all(backend, found, now, whose)
     first = next(iter(units.values()))
-    tables = attach_all(backend, pinned, whose, unit=first, facts=facts, account=found[0], keys=keys)
+    tables = attach_all(
+        backend, pinned, whose, unit=first, facts=facts, account=found[0], keys=keys, min_people=min_people
+    )
     if links:
         check_links(links, pinned, whose[0])
         tables = [replace(t, links=tuple(links.get(t.name, ()))) for t in tables]

@@ -21,7 +21,7 @@ from discreet.engine.sql_recipe import (
 )
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate
 from discreet.policy import refuse_chosen
-from discreet.privacy.exact import Real
+from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import Budget
 
 if TYPE_CHECKING:
@@ -242,6 +242,7 @@ class Session:
         error: Mapping[str, Real] | None = None,
         confidence: Real = Fraction(19, 20),
         assuming: Mapping[str, Real] | None = None,
+        min_people: int = 1,
         bounds: str | None = None,
         dialect: str = "duckdb",
     ) -> Plan:
@@ -258,6 +259,8 @@ class Session:
             confidence: of `error`.
             assuming: public guesses at the answer, for errors that depend on it: output column → its size, "rows" →
                 over how many rows a mean is.
+            min_people: of how many people a group is at least that is shown, where that is more than the owner says;
+                above 1 it needs a δ.
             bounds: "auto" or "values" to have caps and bounds chosen by a first stage, as in `sql`.
             dialect: SQL dialect of `sql`: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
@@ -267,7 +270,7 @@ class Session:
         from discreet.plan.least import read_wanted
         from discreet.plan.query import confidence_level
 
-        parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect)
+        parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect, min_people)
         tables, payers = self._desk.tables, self._desk.payers
         if error is None and assuming is not None:
             raise InvalidParameter(
@@ -289,6 +292,7 @@ class Session:
         error: Mapping[str, Real] | None = None,
         confidence: Real = Fraction(19, 20),
         assuming: Mapping[str, Real] | None = None,
+        min_people: int = 1,
         bounds: str | None = None,
         fresh: bool = False,
         dialect: str = "duckdb",
@@ -310,6 +314,8 @@ class Session:
                 gives it, as `plan` finds it.
             confidence: of `error`.
             assuming: public guesses at the answer, for errors that depend on it, as in `plan`.
+            min_people: of how many people a group is at least that is shown, where that is more than the owner says;
+                above 1 it needs a δ.
             bounds: "auto" to have caps chosen for the least error, and the bounds of values that
                 have none, by a first stage: each of the two costs a tenth of ε. "values" for the bounds of values
                 alone, under the declared caps; it costs nothing where none are missing.
@@ -326,7 +332,7 @@ class Session:
 
         if asks_for_schema(sql):
             return described(sql, self._described)  # type: ignore[return-value]  # a query returns a release, and this is none
-        parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect)
+        parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect, min_people)
         if error is not None:
             from discreet.plan.least import read_wanted
             from discreet.plan.query import confidence_level
@@ -543,13 +549,21 @@ class Session:
         return alone(found, account.population)
 
     def _parameters(
-        self, sql: str, delta: ForEach, noise: str | None, truncation: Real, bounds: str | None, dialect: str
+        self,
+        sql: str,
+        delta: ForEach,
+        noise: str | None,
+        truncation: Real,
+        bounds: str | None,
+        dialect: str,
+        min_people: int,
     ) -> QueryParameters:
         """Return a question as it was asked, without its ε."""
         chosen = bounds if self._units else bounds_parameter(bounds) or self._bounds
         refuse_chosen(chosen, self._fixed)
         desk = self._desk
-        given = (sql, dialect, delta, noise, truncation, chosen, desk.version, desk.payers.accounts)
+        few = count("min_people", min_people)
+        given = (sql, dialect, delta, noise, truncation, chosen, desk.version, desk.payers.accounts, few)
         return QueryParameters(*given) if self._units is None else FlowParameters(*given, units=self._units)
 
     def _refuse_recipe(self, recipe: object, trusted_code: bool) -> None:

@@ -54,6 +54,7 @@ class QueryParameters:
         chosen: what a first stage chooses: "auto", "values", or nothing.
         version: the owner's public label of the data.
         accounts: who pays.
+        min_people: of how many people a shown group is at least, where that is more than the owner says.
     """
 
     sql: str
@@ -64,10 +65,11 @@ class QueryParameters:
     chosen: str | None
     version: str | None
     accounts: tuple[Account, ...]
+    min_people: int
 
     def prepared(self, tables: Sequence[TableSchema]) -> Prepared:
-        """Return the question with what its own words say of ε, δ and caps."""
-        return prepare(self.sql, self.dialect, tables)
+        """Return the question with what its own words say of ε, δ, caps and small groups."""
+        return prepare(self.sql, self.dialect, [t.with_people(self.min_people) for t in tables])
 
     def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
         """Its plan over these tables, at so large a part of this ε.
@@ -185,6 +187,11 @@ class FlowParameters(QueryParameters):
             raise InvalidParameter(
                 "bounds= is not supported where two populations are protected: a first look would have to bound both.",
                 hint="declare caps, dp.PrivacyUnit('patient_id', max_rows=…), and ranges, columns={'x': dp.Range(…)}",
+            )
+        if self.min_people > 1:
+            raise InvalidParameter(
+                "min_people= is not supported where two populations are protected: groups are declared there.",
+                hint="leave it out",
             )
         if exact("truncation", self.truncation) != 0:
             raise InvalidParameter(

@@ -109,6 +109,7 @@ def attach_all(
     facts: Mapping[str, Fact],
     account: Account,
     keys: Keys | None = None,
+    min_people: int = 1,
 ) -> list[TableSchema]:
     """Make every table answerable, and return what is public about each, under the first population's unit."""
     schemas = []
@@ -132,6 +133,7 @@ def attach_all(
             public=owner.public,
             view=view,
             beside=backend.views,
+            min_people=1 if owner.public else min_people,
         )
         if held is not None:
             listed = ListedRows(tuple(held.values), held.listed) if held.listed else None

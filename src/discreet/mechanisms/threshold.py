@@ -36,7 +36,9 @@ class Threshold(Mechanism):
         is of distinct units, and groups without units are not in the list. Under add-remove at most m counts
         change by one, and each group is given (ε/m, δ/m). Under replace a unit leaves up to m groups and
         joins up to m others, and each is given (ε/2m, δ/2m). A group of no units is never kept. The caller
-        enforces `max_groups`. Each coin is exact: P(keep) = π(n), not near it.
+        enforces `max_groups`. Each coin is exact: P(keep) = π(n), not near it. With `min_people` = k a group of n units
+        is kept with π(max(n − k + 1, 0)). This number moves by no more than n does, so the promise holds, and a group
+        of fewer than k units is never kept.
 
     References:
         Desfontaines, Voss, Gipson, Mandayam 2022, *Differentially private partition selection*, Section 3
@@ -52,14 +54,22 @@ class Threshold(Mechanism):
     delta: Fraction
     max_groups: int
     relation: Relation
+    min_people: int
     _each: tuple[Fraction, Fraction] = field(init=False)
     _turn: int = field(init=False)
 
     def __init__(
-        self, epsilon: Real, delta: Real, max_groups: int = 1, *, relation: Relation | str = Relation.ADD_REMOVE
+        self,
+        epsilon: Real,
+        delta: Real,
+        max_groups: int = 1,
+        *,
+        relation: Relation | str = Relation.ADD_REMOVE,
+        min_people: int = 1,
     ) -> None:
         set_fields(self, epsilon=read_size("epsilon", epsilon), delta=read_delta(delta, hint=_NO_DELTA))
         set_fields(self, max_groups=count("max_groups", max_groups), relation=Relation.parse(relation))
+        set_fields(self, min_people=count("min_people", min_people))
         object.__setattr__(self, "_each", self.per_group)
         object.__setattr__(self, "_turn", _turn(*self._each))
 
@@ -134,16 +144,23 @@ class Threshold(Mechanism):
             "π(n + 1) ≤ e^ε π(n) + δ, and 1 − π(n) ≤ e^ε (1 − π(n + 1)) + δ.",
             f"Optimum. From π(0) = 0 both are met with equality in turn: π(1) = {d}, the first binds up to "
             f"n = {self._turn}, then the second, until π reaches 1.",
+            *self._few,
             f"Sum. {self.touched} at ({e}, {d}) are ({decimal(self.epsilon)}, {decimal(self.delta)})-DP.",
             f"Error. A group is kept with probability ½ from {self.kept_from(0.5)} units, with 95% from "
             f"{self.kept_from(0.95)}.",
         )
 
+    @property
+    def _few(self) -> list[str]:
+        k = self.min_people
+        return [f"Few. A group of n units has the chance of n − {k - 1}, and none below {k}."] if k > 1 else []
+
     def __repr__(self) -> str:
-        return called(self, "epsilon", "delta", "max_groups", relation=Relation.ADD_REMOVE)
+        return called(self, "epsilon", "delta", "max_groups", relation=Relation.ADD_REMOVE, min_people=1)
 
     def _interval(self, n: int, bits: int) -> tuple[int, int, int]:
         """`enclosure` as integers (low, high) and a precision: low ≤ 2^precision·π(n) ≤ high."""
+        n = max(n - self.min_people + 1, 0)
         epsilon, delta = self._each
         precision = bits + 64 + _digits(epsilon) + 2 * _digits(delta)  # enough for every n
         while n > 0:

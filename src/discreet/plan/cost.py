@@ -197,7 +197,7 @@ def allocate(
     epsilon: Fraction,
     delta: Fraction,
     kind: Kind,
-    select: tuple[int, Relation] | None,
+    select: tuple[int, Relation, int] | None,
     reports: Sequence[Sensitivity] = (),
     report_share: Fraction = Fraction(0),
     trees: Sequence[tuple[Sensitivity, int]] = (),
@@ -208,15 +208,15 @@ def allocate(
     """Noise scales such that everything that leaves costs (ε, δ) together.
 
     Each column gets the same share of the budget, measured against its own sensitivity; so do the selection of groups
-    (`select`: how many groups a unit may enter, and the relation), each level of a tree (`trees`: of one level, and
-    how many there are) and, within `report_share`, the reports. Places of `trees` that are chosen `by_rank` have the
-    share of all of their levels. With `shares`, 1 together, columns and then each level of each tree have those; the
-    selection then has one part beside `width` such.
+    (`select`: how many groups a unit may enter, the relation, and how many units a shown group has at least), each
+    level of a tree (`trees`: of one level, and how many there are) and, within `report_share`, the reports. Places of
+    `trees` that are chosen `by_rank` have the share of all of their levels. With `shares`, 1 together, columns and then
+    each level of each tree have those; the selection then has one part beside `width` such.
 
     Raises:
         NotPrivate: the question needs a δ and none was given.
     """
-    _check_delta(delta, kind, select is not None)
+    _check_delta(delta, kind, select)
     for_reports = epsilon * report_share
     left = epsilon - for_reports
     own = len(sensitivities)
@@ -225,10 +225,10 @@ def allocate(
     sensitivities = [*sensitivities, *(s for (s, _), n in zip(trees, levels, strict=True) for _ in range(n))]
     threshold, for_columns, noise_delta = None, left, delta
     if select is not None:
-        max_groups, relation = select
+        max_groups, relation, least = select
         noise_delta = delta / 2 if kind is Kind.GAUSSIAN else Fraction(0)
         share = left / ((columns if width is None else width) + 1)
-        threshold = Threshold(share, delta - noise_delta, max_groups=max_groups, relation=relation)
+        threshold = Threshold(share, delta - noise_delta, max_groups=max_groups, relation=relation, min_people=least)
         for_columns = left - share
     named = {i: replace(q, epsilon=for_columns * trees[i][1] / columns) for i, q in by_rank.items()}
     for_columns -= sum((q.epsilon for q in named.values()), Fraction(0))
@@ -320,10 +320,16 @@ def _is_pure(noises: Sequence[Additive], sensitivities: Sequence[Sensitivity], e
     return total <= epsilon
 
 
-def _check_delta(delta: Fraction, kind: Kind, select: bool) -> None:
+def _check_delta(delta: Fraction, kind: Kind, select: tuple[int, Relation, int] | None) -> None:
     if delta > 0:
         return
-    if select:
+    if select is not None and select[2] > 1:
+        raise NotPrivate(
+            f"Groups of fewer than {select[2]} people are left out (min_people). Leaving them out needs δ > 0.",
+            hint="pass delta=1e-6 (less than one over the number of people)",
+            missing=[MissingFact("groups", "a δ to leave small groups out with", "delta=1e-7")],
+        )
+    if select is not None:
         raise NotPrivate(
             "The groups of this query are not declared. Showing undeclared groups needs δ > 0.",
             hint="pass delta=1e-6 (less than one over the number of people), or declare the keys: "

@@ -127,10 +127,11 @@ def _groups(plan: Decided) -> list[str]:
     if q.keys.lists is None:
         threshold = plan.allocation.threshold
         assert threshold is not None
+        few = f", none of fewer than {threshold.min_people}" if threshold.min_people > 1 else ""
         return [
             f"Groups: private{_of_grid(q.keys)}. A unit enters at most {k}.{rows}",
             f"  A group is shown by optimal partition selection, for {words(threshold.epsilon, threshold.delta)}:",
-            f"  one with {threshold.kept_from(Fraction(19, 20))} units or more is kept in 19 of 20 cases.",
+            f"  one with {threshold.kept_from(Fraction(19, 20))} units or more is kept in 19 of 20 cases{few}.",
         ]
     if not q.keys.exprs:
         return ["Groups: one, the whole table."]
@@ -142,7 +143,7 @@ def _of_grid(keys: GroupKeys) -> str:
     if keys.grid is None:
         return ""
     many = math.prod(len(values) for values in keys.grid)
-    return f", among the {many:,} declared combinations, which are too many to be shown"
+    return f", among the {many:,} declared combinations"
 
 
 def column_name(i: int, measure: Measure) -> str:

@@ -298,7 +298,7 @@ def _allocated(
         epsilon=terms.epsilon,
         delta=terms.delta if composes or selects or terms.kind is Kind.GAUSSIAN else Fraction(0),
         kind=terms.kind,
-        select=((table.unit.caps or (0, 0))[0], table.relation) if selects else None,
+        select=((table.unit.caps or (0, 0))[0], table.relation, table.min_people) if selects else None,
         reports=[report_moves(table.relation)] * reports if reports else [],
         report_share=terms.report_share,
         trees=[(m, s.shape.depth) for m, s in zip(moves, question.trees, strict=True)],

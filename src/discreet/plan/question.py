@@ -28,7 +28,7 @@ from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 from discreet.query.bind import TableScope, as_condition, bind, bind_row, call
 from discreet.query.expr import Expr, Literal, columns_of
 from discreet.query.grouping_sets import Sets
-from discreet.query.keys import GroupKeys, find_keys, in_grid
+from discreet.query.keys import MOST_SHOWN, GroupKeys, find_keys, in_grid
 from discreet.query.parse import (
     Ordering,
     Select,
@@ -264,6 +264,8 @@ class Question:
             "noise": terms.kind.value,
             "reports": str(terms.report_share),
         }
+        if self.table.min_people > 1:
+            described["min people"] = self.table.min_people
         if unit.max_contributions is not None:
             described["unit"].append(unit.max_contributions)
         if self.keys.joint:
@@ -343,9 +345,9 @@ def _bound(
     exprs = group_nodes(items, select.group, scope.knows)
     grouped = tuple(dict.fromkeys(_key(e, scope) for e in exprs))
     joint = () if select.sets is not None else scope.joint(grouped)
-    keys = find_keys(
-        grouped, table.facts, _named(items, scope, grouped, outputs) if outputs else {}, passing, joint, selects=selects
-    )
+    named_keys = _named(items, scope, grouped, outputs) if outputs else {}
+    most = 0 if table.min_people > 1 else MOST_SHOWN if selects else None
+    keys = find_keys(grouped, table.facts, named_keys, passing, joint, most=most)
     _refuse_units_as_groups(keys, scope)
     measures = Measures(ranges=ranges, where=passing)
 

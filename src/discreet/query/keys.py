@@ -32,6 +32,10 @@ class JointKeys:
     places: tuple[int, ...]
     rows: tuple[tuple[Scalar, ...], ...]
     some: bool = False
+    known: frozenset[tuple[Scalar, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known", frozenset(self.rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,13 @@ class GroupKeys:
         alone = [len(v) for p, v in enumerate(self.lists or ()) if p not in together]
         return math.prod([*alone, *(len(j.rows) for j in self.joint)])
 
+    def holds(self, key: tuple[Scalar, ...]) -> bool:
+        """Whether a group may be shown: its values are together in the lists of those that are listed together, or one
+        is NULL.
+        """
+        parts = ((tuple(key[p] for p in j.places), j) for j in self.joint)
+        return all(None in part or part in j.known for part, j in parts)
+
     def all(self) -> list[tuple[Scalar, ...]]:
         """Every group: each combination of the public values, of those that are listed together only these."""
         assert self.lists is not None
@@ -87,15 +98,15 @@ def find_keys(
     where: Expr | None = None,
     joint: Sequence[JointKeys] = (),
     *,
-    selects: bool = False,
+    most: int | None = None,
 ) -> GroupKeys:
     """Return the keys of a GROUP BY; public when each has values that are declared or follow from its expression.
 
     An expression over declared columns has as keys its values over all combinations of theirs, computed
     here without data. Of others the values may follow all the same (`known_values`), or are declared for the name that
     it has in the result: `named`. Those that cannot pass the filter `where` are left out, and a filter may list the
-    values itself (`narrowing`). Of keys in `joint` only the listed combinations are groups. Where the question has a δ
-    (`selects`), more than `MOST_SHOWN` groups give way to a selection among them.
+    values itself (`narrowing`). Of keys in `joint` only the listed combinations are groups. More than `most` groups
+    give way to a private selection among them.
     """
     named = named or {}
     lists = [passing(e, _listed(e, facts, named[e]), where) if e in named else _passing(e, facts, where) for e in exprs]
@@ -103,8 +114,8 @@ def find_keys(
         return GroupKeys(tuple(exprs), None, named)
     known = tuple(v for v in lists if v is not None)
     keys = GroupKeys(tuple(exprs), known, named, tuple(_within(j, known) for j in joint))
-    if selects and keys.shown > MOST_SHOWN:
-        return GroupKeys(tuple(exprs), None, named, grid=known)
+    if exprs and most is not None and keys.shown > most:
+        return GroupKeys(tuple(exprs), None, named, keys.joint, grid=known)
     if keys.shown > MOST_KEYS and any(_declared_lists(e, facts) is None for e in exprs if e not in named):
         return GroupKeys(tuple(exprs), None, named)
     if keys.shown > MOST_KEYS:
@@ -128,12 +139,13 @@ def in_grid(keys: GroupKeys) -> list[Expr]:
     for expr, values in zip(keys.exprs, keys.grid or (), strict=bool(keys.grid)):
         known = [v for v in values if v is not None]
         numbers = [v for v in known if isinstance(v, int) and not isinstance(v, bool)]
-        if len(numbers) == len(known) == max(numbers, default=0) - min(numbers, default=1) + 1:
+        if known and len(numbers) == len(known) == max(numbers, default=0) - min(numbers, default=1) + 1:
             ends = (min(numbers), max(numbers))
             inside = [_call(op, expr, Literal(end, expr.type)) for op, end in zip((">=", "<="), ends, strict=True)]
             within: Expr = Call("and", tuple(inside), Type.BOOL)
         else:
-            within = _call("in", expr, *(Literal(v, expr.type) for v in known))
+            listed = [Literal(v, expr.type) for v in known]
+            within = _call("in", expr, *listed) if listed else Literal(False, Type.BOOL)
         found.append(Call("or", (within, _call("is null", expr)), Type.BOOL))
     return found
 

@@ -48,7 +48,7 @@ def plan_in_stages(
     Raises:
         PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
     """
-    if caps and prepared.tables != tuple(tables):
+    if caps and [t.unit for t in prepared.tables] != [t.unit for t in tables]:
         raise InvalidParameter(
             "max_groups_contributed caps the groups of a unit, and bounds='auto' chooses that cap.",
             hint="say one of the two",

@@ -169,8 +169,14 @@ def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: 
         own_trees = tuple(islice(rest_of_trees, len(p.trees)))
         threshold = None
         if given.selection:
-            k, relation = bounding(p.question).max_groups, p.question.table.relation
-            threshold = Threshold(epsilon * given.selection, selection_delta, max_groups=k, relation=relation)
+            k, table = bounding(p.question).max_groups, p.question.table
+            threshold = Threshold(
+                epsilon * given.selection,
+                selection_delta,
+                max_groups=k,
+                relation=table.relation,
+                min_people=table.min_people,
+            )
         mine = threshold.event() if threshold else Composed()
         mine += sum((n.event(s) for n, s in zip(own, p.sensitivities, strict=True)), Composed())
         for n, (s, depth) in zip(own_trees, _levels(p), strict=True):

@@ -47,6 +47,7 @@ _SIGNS = re.compile(rf"{'|'.join(_CLAUSES)}|{_PER_GROUP}|{_PER_ROW}|\bANON_|\bCL
 _SPELLED = {"KAPPA": "MAX_GROUPS_CONTRIBUTED"}
 _OPTIONS = (
     *("EPSILON", "DELTA", "MAX_GROUPS_CONTRIBUTED", "MAX_ROWS_CONTRIBUTED", "PRIVACY_UNIT_COLUMN"),
+    "MIN_PRIVACY_UNITS_PER_GROUP",
     "GROUP_SELECTION_STRATEGY",
 )
 _STRATEGIES = ("LAPLACE_THRESHOLD", "PUBLIC_GROUPS")
@@ -120,7 +121,8 @@ def prepare(sql: str, dialect: object, tables: Sequence[TableSchema]) -> Prepare
     text = sql
     for start, end, instead in sorted(edits, reverse=True):
         text = text[:start] + instead + text[end:]
-    own = tuple(_tightened(t, options) for t in tables)
+    few = _least(options)
+    own = tuple(_tightened(t, options).with_people(few) for t in tables)
     _check_unit(options.get("PRIVACY_UNIT_COLUMN"), tables)
     return Prepared(
         as_duckdb(text, dialect, tables),
@@ -184,7 +186,7 @@ def _options(tokens: Sequence[Token]) -> dict[str, str]:
         if len(part) < 3 or part[1].text != "=":
             _refuse_options("OPTIONS are written name = value")
         name = _SPELLED.get(part[0].text.upper(), part[0].text.upper())
-        if name in ("MIN_PRIVACY_UNITS_PER_GROUP", "K_THRESHOLD"):
+        if name == "K_THRESHOLD":
             _refuse_options(f"How many people a shown group has at least ({part[0].text}) is not an option of a query")
         if name not in _OPTIONS:
             _refuse_options(f"OPTIONS have no {part[0].text!r:.60} here")
@@ -376,6 +378,17 @@ def _tightened(table: TableSchema, options: dict[str, str]) -> TableSchema:
     if rows is not None and rows < caps[1]:
         unit = replace(unit, max_rows=rows)
     return replace(table, unit=unit)
+
+
+def _least(options: dict[str, str]) -> int:
+    """Return of how many people a shown group is at least; the owner may say more."""
+    asked = options.get("MIN_PRIVACY_UNITS_PER_GROUP", "1")
+    if not asked.isdecimal() or not 0 < int(asked) < 1 << 31:
+        raise InvalidParameter(
+            f"min_privacy_units_per_group must be a whole number from 1 to 2^31 − 1, not {asked:.20}.",
+            hint="min_privacy_units_per_group = 10",
+        )
+    return int(asked)
 
 
 def _check_unit(asked: str | None, tables: Sequence[TableSchema]) -> None:

@@ -179,7 +179,8 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
     names = context.names(rows)
     first = next(t for t in tables_of(rows.node) if not t.public)
     named = ", ".join(t.name for t in tables_of(rows.node))
-    table = TableSchema(named, {}, {}, replace_unit(unit), first.relation)
+    few = max(t.min_people for t in tables if not t.public)
+    table = TableSchema(named, {}, {}, replace_unit(unit), first.relation, min_people=few)
     table = _virtual(table, names, set(), rows.node)
     return Draft(rows, names, select, table, tuple(context.linked))
 

@@ -286,7 +286,13 @@ _MEASUREMENT = fields(
     levels=listed(fields(Level, "a level of totals", kept=listed(number), noises=listed(_NOISE))),
     threshold=optional(
         fields(
-            Threshold, "a selection of groups", epsilon=fraction, delta=fraction, max_groups=number, relation=_RELATION
+            Threshold,
+            "a selection of groups",
+            epsilon=fraction,
+            delta=fraction,
+            max_groups=number,
+            relation=_RELATION,
+            min_people=number,
         )
     ),
     reports=listed(_NOISE),
