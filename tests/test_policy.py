@@ -135,6 +135,8 @@ def test_its_places_stay_where_they_were_when_it_was_read(
         ("[0, 200]", "[0]", "[table.visits] columns.amount needs a list"),
         ("[0, 200] }", '[0, 200], values = ["a"] }', "needs a range or values"),
         ("[0, 200] }", "[0, 200], null = true }", "says null without values"),
+        ("null = true", 'labels = ["North"]', "columns.region: labels and values differ in number"),
+        ("null = true", 'labels = ["N", "N"]', "columns.region: Values gives two values one label"),
         ("public = true", 'public = true\nunit = "region"', "[table.regions] is public, and says unit as well"),
         ("public = true", 'population = "customers"\neach_row = true', "say each_row and a unit with a column"),
         ('unit = "user_id"', "each_row = true", "says each_row, and max_groups as well"),
@@ -315,6 +317,37 @@ def test_a_locked_ledger_has_one_population_and_one_name_for_a_table(policy: Any
             dp.connect({table: source}, unit=unit, population=population, ledger=book)
     with dp.connect({"visits": source}, unit=unit, population="customers", ledger=book) as session:
         session.sql(COUNT, epsilon="0.5")
+
+
+def test_no_refusal_names_a_table_that_the_policy_hides(
+    policy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = policy().read_text(encoding="utf-8")
+    hidden = text.replace("[table.visits]", "[table.secret]")
+    with dp.connect(policy(hidden)) as session:
+        session.sql("SELECT COUNT(*) AS n FROM secret", epsilon="0.1")
+    others = OTHERS.replace("each_row = true", 'unit = "user_id"\nmax_groups = 1\nmax_rows = 1').replace(
+        "budget", 'ledger = "customers.ledger"\nbudget', 1
+    )
+    place = policy(hidden + others + '[analyst.ana]\ntables = ["more"]\nbudget = { epsilon = 1 }\n')
+    with dp.connect(place, analyst="ana", population="others"):
+        said = capsys.readouterr().err
+    assert "has the columns of another table in the ledger" in said and "secret" not in said
+    with Ledger.open(tmp_path / "customers.ledger") as ledger:
+        ledger.open_account("others", dp.Budget(1))
+        ledger.lock(**BOARD)
+    refused = refusal(lambda: dp.connect(place, analyst="ana", population="others"))
+    assert "one table has one population and one name" in refused and "secret" not in refused
+
+
+def test_values_have_labels(policy: Any) -> None:
+    labelled = 'values = ["north", "south"], null = true, labels = ["North", "South"]'
+    place = policy(POLICY.replace('values = ["north", "south"], null = true', labelled))
+    fact = Policy.read(place).tables["visits"].columns["region"]
+    assert fact == dp.Values({"north": "North", "south": "South"}).listed("north", "south", None)
+    with dp.connect(place) as session:
+        release = session.sql("SELECT region, COUNT(*) AS n FROM visits GROUP BY region", epsilon=1)
+    assert [key for key, _ in release.rows] == ["North", "South", None]
 
 
 def test_the_example_of_the_reference_is_read(tmp_path: Path) -> None:

@@ -347,12 +347,12 @@ def _analyst(name: str, said: Section, tables: Sequence[str]) -> PolicyAnalyst:
 
 def _fact(where: str, said: object) -> Fact:
     facts = _section(where, said, inner=False)
-    _check_keys(where, facts, ("range", "values", "integer", "null"))
+    _check_keys(where, facts, ("range", "values", "integer", "null", "labels"))
     if ("range" in facts) == ("values" in facts):
         raise InvalidParameter(
             f"{where} needs a range or values.", hint='{ range = [0, 200] } or { values = ["a", "b"] }'
         )
-    only = {"integer": "range", "null": "values"}
+    only = {"integer": "range", "null": "values", "labels": "values"}
     for key, other in only.items():
         if key in facts and other not in facts:
             raise InvalidParameter(f"{where} says {key} without {other}.", hint=f"leave {key} out")
@@ -362,7 +362,13 @@ def _fact(where: str, said: object) -> Fact:
     try:
         if "range" in facts:
             return Range(*listed, integer=_flag(where, "integer", facts))
-        return Values(*listed, *([None] if _flag(where, "null", facts) else []))
+        values = [*listed, *([None] if _flag(where, "null", facts) else [])]
+        if "labels" not in facts:
+            return Values(*values)
+        labels = _texts(where, "labels", facts["labels"])
+        if len(labels) != len(listed):
+            raise InvalidParameter("labels and values differ in number", hint="give each value its label, in order")
+        return Values(dict(zip(listed, labels, strict=True))).listed(*values)
     except (DiscreetError, TypeError) as error:
         hint = error.hint if isinstance(error, DiscreetError) else "a range is two numbers, or two dates"
         raise InvalidParameter(f"{where}: {getattr(error, 'message', 'no such list')}", hint=hint) from None

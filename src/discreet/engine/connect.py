@@ -188,8 +188,19 @@ def _session(
                     account = account.with_analyst(analyst, by.cap, by="policy", reason=f"[analyst.{analyst}] in it")
             return [account.asked_by(analyst)]
 
+        hides = by is not None and by.cap is not None
         book, (account,), tables = _open(
-            opened, backend, place, facts, {whose: known}, {whose: owners}, accounts, linked, keys, min_people or 1
+            opened,
+            backend,
+            place,
+            facts,
+            {whose: known},
+            {whose: owners},
+            accounts,
+            linked,
+            keys,
+            min_people or 1,
+            hides=hides,
         )
         fixed = frozenset[str]() if by is None else by.fixed
         session = Session(book, [account], backend, tables, version, bounds=bounds, fixed=fixed)
@@ -281,6 +292,8 @@ def _open(
     links: Mapping[str, Sequence[Reached]] | None = None,
     keys: Keys | None = None,
     min_people: int = 1,
+    *,
+    hides: bool = False,
 ) -> tuple[Ledger, list[Account], list[TableSchema]]:
     """Open the ledger and the accounts of the populations, and make the tables answerable as the accounts keep them."""
     from discreet.catalog.owners import check_links, check_unit
@@ -296,7 +309,7 @@ def _open(
     check_declared(now, facts)
     book = opened.enter_context(Ledger.prepared(place))
     found = accounts(book)
-    check_alike(book, found, now, whose[0], {table for known in kept for table in known})
+    check_alike(book, found, now, whose[0], {table for known in kept for table in known}, named=not hides)
     pinned = pin_all(backend, found, now, whose)
     first = next(iter(units.values()))
     tables = attach_all(

@@ -243,12 +243,14 @@ def check_alike(
     shapes: Mapping[str, TableShape],
     owners: Mapping[str, Owner],
     known: Collection[str],
+    *,
+    named: bool,
 ) -> None:
     """Say on stderr which other account has pinned a table of the same column names, for each table that is new here.
 
     In a locked ledger such a table is refused, as is one of the same account under another name. Pins tell of charges.
     So an analyst who is kept apart is told nothing, and nobody is told of an account whose analysts are
-    (docs/proofs/analysts.md).
+    (docs/proofs/analysts.md). Only where it may be `named` is the other table named: a policy may hide it.
 
     Raises:
         InvalidParameter: the ledger is locked, and the table is known by another population or name.
@@ -266,16 +268,17 @@ def check_alike(
         pinned = {_column_names(n for n, _ in p["columns"]): t for t, p in pins.items()}
         for table in (t for t, found in private.items() if found in pinned):
             there = pinned[private[table]]
+            other_table = f"{there!r} in the account {population!r}" if named else "another table in the ledger"
             if locked:
+                same = f"connect it as {there!r} with population={population!r}; " if named else ""
                 raise InvalidParameter(
-                    f"Table {table!r} has the columns of {there!r} in the account {population!r}, and the ledger is "
+                    f"Table {table!r} has the columns of {other_table}, and the ledger is "
                     "locked: one table has one population and one name.",
-                    hint=f"connect it as {there!r} with population={population!r}; its owner unlocks the ledger "
-                    "for the first query of another table",
+                    hint=f"{same}its owner unlocks the ledger for the first query of another table",
                 )
+            say = f"say population={population!r} (--population), or they" if named else "they"
             print(
-                f"discreet: table {table!r} has the columns of {there!r} in the account "
-                f"{population!r}. If they hold the same people, say population={population!r} (--population), or they "
+                f"discreet: table {table!r} has the columns of {other_table}. If they hold the same people, {say} "
                 "have two budgets.",
                 file=sys.stderr,
             )
