@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import pandas as pd
 import pytest
 from sqlglot import parse_one
 
+import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.errors import UnsupportedQuery
 from discreet.query.ranked_quantiles import with_quantiles
@@ -106,3 +108,23 @@ def test_other_places_over_everybody_are_refused_with_the_quantile_to_write() ->
     with pytest.raises(UnsupportedQuery) as caught:
         read(NOT_READ["the place is shown"].replace("{p}", "0.5"))
     assert "QUANTILE_CONT(total, 0.5)" in (caught.value.hint or "")
+
+
+def test_a_part_of_sql_over_results_may_hold_one() -> None:
+    rows = pd.DataFrame({"person": [1, 2, 3], "day": [1, 1, 2], "total": [1.0, 2.0, 3.0]})
+    session = dp.connect(
+        {"orders": rows},
+        unit=dp.PrivacyUnit("person", 1, 3),
+        columns={"total": dp.Range(0, 9), "day": dp.Values(1, 2)},
+        budget=dp.Budget(epsilon=1),
+        population="p",
+        ledger=":memory:",
+    )
+    quantiles = READ[4].replace("{p}", "0.5").replace(", COUNT(*) FROM", " AS q FROM")
+    plan = session.plan(
+        f"WITH a AS ({quantiles}), b AS (SELECT day, COUNT(*) AS n FROM orders o JOIN (SELECT person AS p FROM orders) "
+        "i ON person = p AND p IN (SELECT person FROM orders) GROUP BY day) SELECT a.day, q, n FROM a JOIN b ON a.day "
+        "= b.day",
+        epsilon=1,
+    )
+    assert any("is read as QUANTILE_DISC(total, 0.5)." in n for n in plan.notes)

@@ -31,6 +31,7 @@ class OuterQuery:
     columns: tuple[str, ...] = ()
     refused: UnsupportedQuery | None = None
     over_groups: tuple[bool, bool] = (False, False)
+    said: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -42,4 +43,4 @@ class OuterQuery:
             ["Aggregates over groups of selected keys leave out the hidden ones, which are small."] if selected else []
         )
         said = f"The result is computed from the noisy tables of {measured}, which are what was paid for."
-        return (said, *empty, *hidden)
+        return (*self.said, said, *empty, *hidden)

@@ -110,7 +110,9 @@ def _plan_results(
     keys = [o.query.question.keys for o in plan.outputs.values()] if found.aggregates else []
     shown = (any(k.exprs and k.lists is not None for k in keys), any(k.lists is None for k in keys))
     own = refused if found.is_one else None
-    return replace(plan, outer=OuterQuery(sql, found.outer, read, public, refused=own, over_groups=shown))
+    return replace(
+        plan, outer=OuterQuery(sql, found.outer, read, public, refused=own, over_groups=shown, said=found.said)
+    )
 
 
 def replanned(query: Query, population: str, epsilon: Real) -> Query:

@@ -29,8 +29,10 @@ from discreet.query.parse import (
     refuse_part,
     sets_of,
 )
+from discreet.query.ranked_quantiles import with_quantiles
 from discreet.query.relation.context import Context, Named
 from discreet.query.relation.names import Names
+from discreet.query.relation.nested import without_subqueries
 from discreet.query.relation.query import read_query
 from discreet.query.relation.sources import conjuncts, is_nested, read_from
 
@@ -48,6 +50,7 @@ class Split:
         public: the public tables that it reads.
         is_one: whether the text itself is the one part, so that nothing is inside another SELECT.
         aggregates: whether the outer query has aggregates, and so may be over groups.
+        said: a sentence for each part that was read as something else than it is written as.
     """
 
     parts: Mapping[str, str]
@@ -55,6 +58,7 @@ class Split:
     public: tuple[str, ...]
     is_one: bool
     aggregates: bool
+    said: tuple[str, ...] = ()
 
 
 def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
@@ -63,7 +67,7 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
     Raises:
         UnknownColumn, UnsupportedQuery: what stands around the parts reads people's rows, or a part cannot be read.
     """
-    tree = parse_query(sql, [t.name for t in tables])
+    tree, said = with_quantiles(parse_query(sql, [t.name for t in tables]))
     if not _is_more(tree):
         return None
     private = [t.unit for t in tables if not t.public]
@@ -90,6 +94,7 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
         tuple(t for t in splitter.public if t in named),
         read.is_part,
         outer.find(exp.AggFunc) is not None,
+        said,
     )
 
 
@@ -286,7 +291,7 @@ class _Splitter:
         where = [c for c in conjuncts(_condition(tree, "where")) if not is_nested(c)]
         c, named = self.context, tuple(w.named for w in scope)
         context = Context(c.tables, c.unit, c.query, named, c.numbers, [])
-        return context.names(read_from(tree, where, context)[0])
+        return context.names(read_from(without_subqueries(tree)[0], where, context)[0])
 
     def table_of(self, part: str) -> str:
         """Return the name of a part's noisy table; the same part is measured once."""

@@ -74,7 +74,7 @@ def split(where: exp.Expr | None) -> tuple[list[exp.Expr], list[Test], list[exp.
 def read_where(select: exp.Select, context: Context) -> tuple[Rows, list[exp.Expr]]:
     """Return the rows of FROM that pass the tests of WHERE, and its other conjuncts, which no join has taken."""
     where = select.args["where"].this if select.args.get("where") else None
-    select, moved = _without_subqueries(select)
+    select, moved = without_subqueries(select)
     plain, tests, mixed = split(conjoined([*conjuncts(where), *moved]))
     rows, left = read_from(select, plain, context)
     for test in tests:
@@ -83,7 +83,7 @@ def read_where(select: exp.Select, context: Context) -> tuple[Rows, list[exp.Exp
     return rows, [*left, *map(put, mixed)]
 
 
-def _without_subqueries(select: exp.Select) -> tuple[exp.Select, list[exp.Expr]]:
+def without_subqueries(select: exp.Select) -> tuple[exp.Select, list[exp.Expr]]:
     """Return the query without the conditions of inner joins in which a query stands, and these: WHERE may hold them
     as well, where no later join has rows that they would leave out.
     """
