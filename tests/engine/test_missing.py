@@ -122,3 +122,21 @@ def test_sql_plans_and_asks_at_the_least_epsilon_for_an_error() -> None:
             s.sql(counted, epsilon=1, error={"n": 40})
         with pytest.raises(dp.errors.InvalidParameter, match="assuming goes with error"):
             s.sql(counted, epsilon=1, assuming={"n": 40})
+
+
+def test_a_batch_names_what_all_of_its_queries_lack() -> None:
+    questions = {"a": WARDS, "b": "SELECT SUM(day) AS d, AVG(cost) AS c FROM visits"}
+    with session() as s:
+        with pytest.raises(MissingBounds) as caught:
+            s.batch(questions)
+        assert sorted(kind for kind, _ in missing(caught)) == ["epsilon", "groups", "range", "range"]
+        assert caught.value.hint == (
+            "add columns={'day': dp.Range(LOW, HIGH), 'cost': dp.Range(LOW, HIGH), 'ward': dp.Values('A', 'B')}; "
+            "epsilon=0.5"
+        )
+        with pytest.raises(MissingBounds, match="3 public facts are missing"):
+            s.batch(questions, epsilon=1)
+        with pytest.raises(MissingBounds, match=r"need the bounds of 'day'"):
+            s.batch({"a": "SELECT SUM(day) AS d FROM visits"}, epsilon=1)
+        with pytest.raises(dp.errors.InvalidParameter, match="A query needs epsilon="):
+            s.batch({"a": "SELECT COUNT(*) AS n FROM visits"})

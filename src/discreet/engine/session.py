@@ -19,7 +19,7 @@ from discreet.engine.sql_recipe import (
     one,
     share_parameter,
 )
-from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate
+from discreet.errors import DiscreetError, InvalidParameter, LedgerError, MissingBounds, NotPrivate
 from discreet.policy import refuse_chosen
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import Budget
@@ -398,18 +398,46 @@ class Session:
         population = self._account.population
 
         def make(tables: Sequence[TableSchema], part: Fraction) -> Plan:
-            return plan_batch(
-                questions,
-                tables,
-                population=population,
-                version=self._desk.version,
-                epsilon=epsilon_parameter(epsilon) * part,
-                delta=share_parameter("delta", delta),
-                noise=noise,
-                dialect=dialect,
-            )
+            try:
+                return plan_batch(
+                    questions,
+                    tables,
+                    population=population,
+                    version=self._desk.version,
+                    epsilon=epsilon_parameter(epsilon) * part,
+                    delta=share_parameter("delta", delta),
+                    noise=noise,
+                    dialect=dialect,
+                )
+            except (MissingBounds, NotPrivate, InvalidParameter) as refused:
+                if epsilon is None or not isinstance(refused, InvalidParameter):
+                    self._refuse_with_all_missing(questions, tables, epsilon, delta, noise, dialect)
+                raise
 
         return self._desk.perform(Questions(make), fresh=fresh)
+
+    def _refuse_with_all_missing(
+        self,
+        questions: Mapping[str, str],
+        tables: Sequence[TableSchema],
+        epsilon: Real | None,
+        delta: Real,
+        noise: str | None,
+        dialect: str,
+    ) -> None:
+        """Refuse a batch with all the facts that its queries lack, where these are several."""
+        from discreet.engine.missing import EPSILON
+
+        found = [EPSILON] if epsilon is None else []
+        for sql in questions.values():
+            try:
+                self._parameters(sql, delta, noise, 0, None, dialect, 1).complete(tables, Fraction(1))
+            except (MissingBounds, NotPrivate) as refused:
+                found = [*(fact for fact in refused.missing if fact not in found), *found]
+            except DiscreetError:
+                continue  # of another kind, which the batch's own refusal names
+        if len(found) > 1:
+            raise MissingBounds.of(found)
 
     def fit(
         self,
