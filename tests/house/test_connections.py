@@ -13,6 +13,7 @@ OPENS = "src/discreet/backends/connection.py"
 ALLOWED = {
     "tests/backends/test_connection.py": "shows the difference that the settings make",
     "tests/backends/test_frames.py": "the connection of a user, which is a source",
+    "tests/query/test_spelling.py": "plain DuckDB, whose results are compared",
     "benchmarks/auto_bounds.py": "the analyst's exact results",
     "benchmarks/people.py": "writes a file",
     "benchmarks/query.py": "plain DuckDB, which is raced",

@@ -183,8 +183,8 @@ def _look(
 
 def _read(tables: Mapping[str, tuple[str, TableShape]]) -> str:
     """Return what was read of the rows, in words."""
-    json_files = any(Path(source).suffix in _JSON for source, _ in tables.values())
-    return "of JSON the keys of objects were read, and no value" if json_files else "no row was read"
+    has_json = any(Path(source).suffix in _JSON for source, _ in tables.values())
+    return "of JSON the keys of objects were read, and no value" if has_json else "no row was read"
 
 
 _JSON = (".json", ".jsonl", ".ndjson")
