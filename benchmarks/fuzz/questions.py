@@ -254,7 +254,11 @@ class _Asker:
             name = w.rng.choice(_ONE)
             w.use(name)
             boolean = name in ("SUM", "AVG") and w.chance(0.1)
-            text = f"{name}({w.condition(names) if boolean else self._bounded(name in _PLAIN or w.chance(0.08))})"
+            distinct = name in ("SUM", "AVG") and not adds and not boolean and w.chance(0.15)
+            if distinct:
+                w.use(f"{name}(DISTINCT x)")
+            value = w.condition(names) if boolean else self._bounded(name in _PLAIN or w.chance(0.08))
+            text = f"{name}({'DISTINCT ' if distinct else ''}{value})"
         elif how == "two":
             name = w.rng.choice(_TWO)
             w.use(name)

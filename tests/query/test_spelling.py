@@ -117,6 +117,9 @@ SAME: list[tuple[str, str]] = [
     ("SELECT SUM(greatest(-90, least(90, EXTRACT(day FROM (until - seen))))) FROM visits", ""),
     ("SELECT SUM(greatest(-9e6, least(9e6, date_part('epoch', until - seen)))) FROM visits", ""),
     ("SELECT COUNT(*) FROM visits WHERE EXTRACT(day FROM seen - INTERVAL 1 DAY) < 7", ""),
+    ("SELECT SUM(DISTINCT cost), AVG(DISTINCT cost), COUNT(DISTINCT cost), SUM(DISTINCT age) FROM visits", ""),
+    ("SELECT ward, SUM(DISTINCT cost - 4), COUNT(*) FROM visits GROUP BY ward", ""),
+    ("SELECT SUM(DISTINCT age) FILTER (WHERE cost > 2) FROM visits v JOIN people p USING (person) WHERE sex = 'f'", ""),
     ("SELECT upper(ward) AS ward, COUNT(*) FROM visits GROUP BY ward", ""),
 ]  # fmt: skip
 

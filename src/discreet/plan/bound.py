@@ -27,7 +27,7 @@ from discreet.errors import MissingBounds
 from discreet.plan.auto_bounds.caps import place_sql
 from discreet.plan.auto_bounds.ranges import value_place_sql
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.measures.measure import Measure, Name, Part, Tally, UnitCount
+from discreet.plan.measures.measure import DistinctCount, DistinctTotal, Measure, Name, Part, Tally, UnitCount
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, TreeShape
 from discreet.privacy.unit import PrivacyUnit
 from discreet.query.expr import Column, Expr, constant, finite, quoted, raw
@@ -118,27 +118,33 @@ def bounded_sql(b: BoundedQuery) -> str:
     return _per_row(b) if b.table.unit.is_row else _per_unit(b)
 
 
-def distinct_sql(b: BoundedQuery, argument: Expr) -> str:
-    """Return the SQL of COUNT(DISTINCT x): for each group its keys (`g0`, …) and its number of different values (`m0`).
+def distinct_sql(b: BoundedQuery, measure: DistinctCount | DistinctTotal) -> str:
+    """Return the SQL of COUNT(DISTINCT x) or SUM(DISTINCT x): for each group its keys (`g0`, …) and the number or the
+    sum of its different values (`m0`).
 
     Guarantee:
         A unit enters the same groups as in the question's other columns, at most `max_groups`, and in each it brings at
         most `max_rows` different values, which follow from its own rows: the first ones by a hash under the account's
         secret, then by the value itself. So the count of a group moves by at most `max_rows` when one unit comes or
-        goes, and when its rows become others (docs/proofs/distinct.md). A cap on all rows of a unit is one on its pairs
-        of a group and a value, chosen in the same way.
+        goes, and when its rows become others; a sum by as many times the greatest value (docs/proofs/distinct.md). A
+        cap on all rows of a unit is one on its pairs of a group and a value, chosen in the same way.
 
     References:
         Knop, Steinke 2023, *Counting distinct elements under person-level differential privacy*, Section 1,
         https://arxiv.org/abs/2308.12947 (bounded counts; there the values that people bring are matched, so that
         two people bring the same one less often)
     """
-    value = f"{finite(argument)} AS d"
+    if isinstance(measure, DistinctTotal):
+        v = measure.value
+        value, inside = f"{lattice_sql(v)} AS d", f"least(greatest(d, {v.low}), {v.high})"
+        number = f"coalesce(sum(DISTINCT {inside}) FILTER (WHERE d IS NOT NULL), 0)"
+    else:
+        value, number = f"{finite(measure.argument)} AS d", "count(DISTINCT d)"
     if b.table.unit.is_row:
-        return _of_rows(b, [value], ["count(DISTINCT d)"])
+        return _of_rows(b, [value], [number])
     g = _names("g", len(b.keys.exprs))
     by = f" GROUP BY {', '.join(g)}" if g else ""
-    counted = ", ".join([*g, "CAST(count(DISTINCT d) AS VARCHAR) AS m0"])
+    counted = ", ".join([*g, f"CAST({number} AS VARCHAR) AS m0"])
     each = ", ".join(["u", *g])
     # known values first, so that a row without one takes no place
     known = f"ORDER BY d IS NULL, hash({each}, d, {SECRET})"

@@ -21,7 +21,7 @@ from discreet.mechanisms.summed import summed_noises
 from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, distinct_sql, needs_secret, tree_sql
 from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, sensitivity_of, tree_sensitivity
 from discreet.plan.decided import FirstChoice
-from discreet.plan.measures.measure import DistinctCount, Measure
+from discreet.plan.measures.measure import DistinctCount, DistinctTotal, Measure
 from discreet.plan.nodes.node import Node
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.quantile_tree.shape import TreeRead
@@ -329,8 +329,8 @@ def tree_moves(b: BoundedQuery, tree_read: TreeRead) -> Sensitivity:
 
 def statements(question: Question, b: BoundedQuery) -> tuple[str, tuple[tuple[int, str], ...]]:
     """Return `Query.sql` and `Query.distinct`: the sums over units, and what is counted apart."""
-    apart = [(i, m) for i, m in enumerate(question.measures) if isinstance(m, DistinctCount)]
-    return bounded_sql(b) if b.measures else "", tuple((i, distinct_sql(b, m.argument)) for i, m in apart)
+    apart = [(i, m) for i, m in enumerate(question.measures) if isinstance(m, DistinctCount | DistinctTotal)]
+    return bounded_sql(b) if b.measures else "", tuple((i, distinct_sql(b, m)) for i, m in apart)
 
 
 def confidence_level(confidence: Real) -> Fraction:

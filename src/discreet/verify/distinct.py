@@ -1,4 +1,4 @@
-"""What the final SQL of a COUNT(DISTINCT x) says of one unit, read from the text alone.
+"""What the final SQL of a COUNT(DISTINCT x) or SUM(DISTINCT x) says of one unit, read from the text alone.
 
 Only the stages behind `"unit rows"` are of a shape of their own, and they are matched here. The rows, their unit, the
 keys and the lists of keys are those of any question: they are put, as they stand, under stages that `derive` judges.
@@ -18,6 +18,7 @@ from discreet.verify.shapes import (
     grouped_by,
     holds_only,
     is_column,
+    is_known,
     nodes_of,
     nothing_unread,
     outputs,
@@ -37,16 +38,29 @@ def derive_distinct(sql: str, source: PrivateRows) -> Derived:
     Raises:
         InternalError: a shape that is not known to be bounded.
     """
-    nothing_unread(nodes_of(_parsed(sql)))
-    derived = _of_rows(sql, source) if source.unit is None else _of_units(sql, source)
+    tree = _parsed(sql)
+    nothing_unread(nodes_of(tree))
+    bounds = _values(_number(tree, source))
+    derived = _of_rows(sql, source, bounds) if source.unit is None else _of_units(sql, source)
     if len(derived.spans) != 1 or derived.spans[0][0] != 0:
         reject("how many values are counted")
-    return derived
+    return derived if bounds is None else _of_sum(derived, *bounds)
 
 
-def _of_rows(sql: str, source: PrivateRows) -> Derived:
+def _of_sum(derived: Derived, low: int, high: int) -> Derived:
+    """Return what holds of the sum of values from `low` to `high`, so many of which a unit brings."""
+    least, greatest, most = min(low, 0), max(high, 0), derived.spans[0][1]
+    totals = tuple(None if n is None else n * max(-least, greatest) for n in derived.totals)
+    return replace(derived, spans=((least * most, greatest * most),), totals=totals)
+
+
+def _of_rows(sql: str, source: PrivateRows, bounds: tuple[int, int] | None) -> Derived:
     """Each row is a unit and has one value at most: as many are counted as when COUNT(d) counts rows, or fewer."""
-    before, counted, after = sql.rpartition("count(DISTINCT d)")
+    number = "count(DISTINCT d)"
+    if bounds is not None:
+        inside = f"least(greatest(d, {bounds[0]}), {bounds[1]})"
+        number = f"coalesce(sum(DISTINCT {inside}) FILTER (WHERE d IS NOT NULL), 0)"
+    before, counted, after = sql.rpartition(number)
     tree = _parsed(f"{before}count(d){after}")
     found = [c for c in tree.find_all(exp.Count) if _is_plain(c.this, "d")]
     if not counted or len(found) != 1:
@@ -56,7 +70,7 @@ def _of_rows(sql: str, source: PrivateRows) -> Derived:
     if type(plain.parent) is not exp.Alias or not holds_only(plain, {"this", "big_int"}):
         reject("how many values are counted")
     text = f"{before}count(d){after}"
-    plain.set("this", exp.Distinct(expressions=[exp.column("d")]))
+    plain.replace(_parsed(f"SELECT {number}").expressions[0])
     if tree != _parsed(sql):
         reject("how many values are counted")
     return derive(text, source)
@@ -77,7 +91,8 @@ def _of_units(sql: str, source: PrivateRows) -> Derived:
         reject("the columns that a stage passes on")
     reads_stage(tree, "unit bounded", {"expressions", "from_", "group", "with_"})
     grouped_by(tree, keys)
-    _counts_once(outputs(tree, keys))
+    if list(outputs(tree, keys)) != ["m0"]:
+        reject("how many values are counted")
     most, groups, total = _ranks(bounded, keys)
     found = _judged(sql, tree, keys, most, groups, source)
     if total is None:
@@ -169,16 +184,54 @@ def _rank(
     return whole_constant(test.expression)
 
 
-def _counts_once(shown: dict[str, exp.Expr]) -> None:
-    """Check that the one column is CAST(count(DISTINCT d) AS text)."""
-    counted = text_of(shown["m0"]) if list(shown) == ["m0"] else None
-    if type(counted) is not exp.Count or not holds_only(counted, {"this", "big_int"}):
+def _number(tree: exp.Select, source: PrivateRows) -> exp.Expr | None:
+    """Return what the one column m0 is, where it is counted: as text in the last SELECT, or over rows before it."""
+    if source.unit is not None:
+        shown = tree.expressions[-1:]
+    else:
+        groups = stages_of(tree).get("row groups")
+        shown = groups.expressions[-1:] if isinstance(groups, exp.Select) else []
+    found = shown[0].this if shown and type(shown[0]) is exp.Alias and shown[0].alias == "m0" else None
+    return found if found is None or source.unit is None else text_of(found)
+
+
+def _values(number: exp.Expr | None) -> tuple[int, int] | None:
+    """Return the bounds of the values whose sum a number is; None where it is count(DISTINCT d).
+
+    A sum is coalesce(sum(DISTINCT least(greatest(d, low), high)) FILTER (WHERE NOT d IS NULL), 0): each different value
+    of d that is known, moved into its bounds, once at most.
+    """
+    if type(number) is exp.Count and holds_only(number, {"this", "big_int"}):
+        (value,) = _distinct(number.this)
+        if not _is_plain(value, "d"):
+            reject("how many values are counted")
+        return None
+    if type(number) is not exp.Coalesce or not holds_only(number, {"this", "expressions"}):
         reject("how many values are counted")
-    values = counted.this
-    if type(values) is not exp.Distinct or not holds_only(values, {"expressions"}):
+    if [whole_constant(e) for e in number.expressions] != [0] or type(number.this) is not exp.Filter:
         reject("how many values are counted")
-    if not _are_plain(values.expressions, ["d"]):
+    total, where = number.this.this, number.this.expression
+    if type(total) is not exp.Sum or not holds_only(total, {"this"}) or not is_known(where.this, "", "d"):
+        reject("which values are summed")
+    (value,) = _distinct(total.this)
+    inner, high = _moved(value, exp.Least)
+    column, low = _moved(inner, exp.Greatest)
+    if not _is_plain(column, "d") or low > high:
+        reject("the bounds of the values that are summed")
+    return low, high
+
+
+def _distinct(e: object) -> list[exp.Expr]:
+    if type(e) is not exp.Distinct or not holds_only(e, {"expressions"}) or len(e.expressions) != 1:
         reject("how many values are counted")
+    return list(e.expressions)
+
+
+def _moved(e: exp.Expr, kind: type[exp.Expr]) -> tuple[exp.Expr, int]:
+    """Return the x and the n of least(x, n) or greatest(x, n)."""
+    if type(e) is not kind or not holds_only(e, {"this", "expressions", "ignore_nulls"}) or len(e.expressions) != 1:
+        reject("the bounds of the values that are summed")
+    return e.this, whole_constant(e.expressions[0])
 
 
 def _parsed(sql: str) -> exp.Select:

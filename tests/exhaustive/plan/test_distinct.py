@@ -1,4 +1,4 @@
-"""COUNT(DISTINCT x): the engine against the referee, its sensitivity by enumeration, and what its checker refuses."""
+"""COUNT(DISTINCT x), SUM(DISTINCT x): the engine against the referee, sensitivity by enumeration, what is refused."""
 
 from __future__ import annotations
 
@@ -134,6 +134,67 @@ def test_when_every_hash_collides_the_values_alone_bound_what_a_unit_brings(rela
         collided = text.replace("hash(", "0 * hash(")
         assert collided != text
         assert within(observed(replace(plan, distinct=((place, collided),)), world, relation), plan.sensitivities[0])
+
+
+SIGNED: tuple[Row, ...] = tuple({"region": r, "x": x} for r, x in product(("a", "b"), (-2, 3, None)))
+SUMS = {
+    "alone": (ONE, World(SIGNED, units=(1,), max_rows_per_unit=2, unit="uid")),
+    "alone in two groups": (TWO, World(SIGNED, units=(1,), max_rows_per_unit=2, unit="uid")),
+    "a pair": (FEW, World(SIGNED[:2], units=(1, 2), max_rows_per_unit=2, unit="uid")),
+    "rows": (PrivacyUnit.row(), World(SIGNED, units=(1, 2))),
+}
+
+
+def summing(unit: PrivacyUnit, relation: Relation, bounds: tuple[int, int] = (-2, 3)) -> Query:
+    facts: Mapping[str, Fact] = {"region": Values("a", "b"), "x": dp.Range(*bounds, integer=True)}
+    t = TableSchema("t", {n: Type(k.value) for n, k in COLUMNS.items()}, facts, unit, relation)
+    text = "SELECT region, SUM(DISTINCT x) AS s FROM t GROUP BY region"
+    return make_query(text, [t], population="p", version=None, epsilon=1, delta="1e-6")
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("case", SUMS)
+def test_no_unit_moves_the_sum_of_different_values_further_than_planned(case: str, relation: Relation) -> None:
+    unit, world = SUMS[case]
+    for bounds in ((-2, 3), (0, 1), (-9, -1)):  # two of which move values into them
+        plan = summing(unit, relation, bounds)
+        found = observed(plan, world, relation)
+        assert within(found, plan.sensitivities[0])
+        if bounds == (-2, 3) and case in ("alone in two groups", "rows"):
+            assert found == as_tuple(plan.sensitivities[0])
+
+
+SUMMED = "sum(DISTINCT least(greatest(d, -2), 3))"
+FORGED = {
+    "rows and not values": SUMMED.replace("DISTINCT ", ""),
+    "no bounds": "sum(DISTINCT d)",
+    "wider bounds": SUMMED.replace("3", "4"),
+    "no lower bound": "sum(DISTINCT least(d, 3))",
+    "a factor": f"2 * {SUMMED}",
+    "another column": SUMMED.replace("(d,", "(g0,"),
+    "bounds of others": SUMMED.replace("3", "max(d) OVER ()"),
+}
+
+
+@pytest.mark.parametrize("unit", [ONE, PrivacyUnit.row()], ids=["units", "rows"])
+@pytest.mark.parametrize("case", FORGED)
+def test_the_second_derivation_refuses_other_sums(case: str, unit: PrivacyUnit) -> None:
+    plan = summing(unit, Relation.ADD_REMOVE)
+    ((place, text),) = plan.distinct
+    assert SUMMED in text
+    check(plan.sql, plan)
+    with pytest.raises(InternalError, match="disagrees with the first"):
+        check(plan.sql, replace(plan, distinct=((place, text.replace(SUMMED, FORGED[case])),)))
+
+
+def test_a_sum_of_unknown_values_or_under_a_cap_on_all_rows_is_judged_as_well() -> None:
+    plan = summing(ONE, Relation.ADD_REMOVE)
+    ((place, text),) = plan.distinct
+    with pytest.raises(InternalError, match="disagrees with the first"):
+        check(plan.sql, replace(plan, distinct=((place, text.replace(" FILTER (WHERE d IS NOT NULL)", "")),)))
+    capped = summing(PrivacyUnit("uid", max_groups=2, max_rows=3, max_contributions=4), Relation.ADD_REMOVE)
+    assert capped.sensitivities[0].l1 == 4 * 3
+    check(capped.sql, capped)
 
 
 VALUE_RANK = "row_number() OVER (PARTITION BY u, g0 ORDER BY d IS NULL, hash(u, g0, d, $secret), d) <= 2"

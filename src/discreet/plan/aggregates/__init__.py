@@ -6,7 +6,18 @@ from functools import partial
 from types import MappingProxyType
 
 from discreet.plan.aggregates.aggregate import Aggregate
-from discreet.plan.aggregates.columns import count, count_distinct, count_if, count_units, every, mean, some, total
+from discreet.plan.aggregates.columns import (
+    count,
+    count_distinct,
+    count_if,
+    count_units,
+    every,
+    mean,
+    mean_distinct,
+    some,
+    total,
+    total_distinct,
+)
 from discreet.plan.aggregates.dated import dated
 from discreet.plan.aggregates.moments import (
     correlation,
@@ -39,7 +50,9 @@ AGGREGATES: MappingProxyType[str, Aggregate] = MappingProxyType(
         "sum": total,
         "sum within": sum_within,
         "sum within a row": partial(sum_within, is_row=True),
+        "sum distinct": total_distinct,
         "avg": mean,
+        "avg distinct": mean_distinct,
         "var_pop": variance,
         "var_samp": partial(variance, sample=True),
         "stddev_pop": deviation,

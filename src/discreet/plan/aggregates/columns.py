@@ -12,6 +12,8 @@ with another number, and see its interval.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Needs
@@ -19,6 +21,7 @@ from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.measures.measure import (
     CentredTotal,
     DistinctCount,
+    DistinctTotal,
     KnownCount,
     KnownUnits,
     RowCount,
@@ -78,6 +81,22 @@ def count_distinct(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     if argument.is_literal or argument.type is None:
         raise UnsupportedQuery("COUNT(DISTINCT …) of a constant counts nothing.", hint="count the values of a column")
     return needs.column(DistinctCount(argument), Type.INT)
+
+
+def total_distinct(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+    """Return the noisy sum of the different values."""
+    (argument,) = arguments
+    value = lattice_value(argument, needs.facts)
+    return needs.column(DistinctTotal(value), Type.INT if value.is_whole else Type.REAL)
+
+
+def mean_distinct(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+    """Return the noisy mean of the different values, a number inside the bounds whatever the noise."""
+    (argument,) = arguments
+    value = lattice_value(argument, needs.facts)
+    total = needs.column(DistinctTotal(value), Type.REAL)
+    count = needs.column(DistinctCount(argument), Type.INT)
+    return Mean(total, count, Fraction(0), value.low * value.step, value.high * value.step)
 
 
 def mean(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

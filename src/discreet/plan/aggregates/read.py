@@ -111,6 +111,18 @@ def _number(name: str) -> AggregateForm:
     return AggregateForm(lambda a: (name, (a.number(a.node.args.get("this")),)))
 
 
+def _number_or_distinct(name: str) -> AggregateForm:
+    """Return an aggregate of one number, of the rows or of the different values."""
+
+    def rule(a: AggregateCall) -> Applied:
+        argument = a.node.this
+        if isinstance(argument, exp.Distinct) and len(argument.expressions) == 1:
+            return f"{name} distinct", (a.number(argument.expressions[0]),)
+        return name, (a.number(argument),)
+
+    return AggregateForm(rule)
+
+
 def _pair(name: str) -> AggregateForm:
     """Return an aggregate of two numbers, on the rows where both are known: first as written."""
     return AggregateForm(lambda a: (name, (a.number(a.node.this), a.number(a.node.expression))), ("this", "expression"))
@@ -157,8 +169,8 @@ def _refuse_form(node: exp.Expr) -> Never:
 BY_NODE: MappingProxyType[type[exp.Expr], AggregateForm] = MappingProxyType(
     {
         exp.Count: AggregateForm(_count, ("this", "big_int")),
-        exp.Sum: _number("sum"),
-        exp.Avg: _number("avg"),
+        exp.Sum: _number_or_distinct("sum"),
+        exp.Avg: _number_or_distinct("avg"),
         exp.CountIf: _condition("count if"),
         exp.VariancePop: _number("var_pop"),
         exp.Variance: _number("var_samp"),

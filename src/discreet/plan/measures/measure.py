@@ -289,6 +289,41 @@ class DistinctCount(Measure):
         return ["distinct", self.argument.identity]
 
 
+@dataclass(frozen=True, slots=True)
+class DistinctTotal(Measure):
+    """SUM(DISTINCT x): the sum of the different clamped values, by a statement of its own."""
+
+    value: LatticeValue
+    word: ClassVar[str] = "the sum of the different values"
+    is_apart: ClassVar[bool] = True
+
+    @property
+    def clamped(self) -> list[LatticeValue]:
+        return [self.value]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ()
+
+    def clipped(self, name: Name, max_rows: int) -> Never:
+        raise TypeError("SUM(DISTINCT x) is no sum of what single units add")
+
+    def summed(self, column: Name) -> Never:
+        raise TypeError("SUM(DISTINCT x) is no sum of what single rows add")
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        """Return the least and the greatest sum of values that are there because a unit is."""
+        return _within(min(self.value.low, 0) * max_rows), _within(max(self.value.high, 0) * max_rows)
+
+    @property
+    def identity(self) -> Any:
+        return ["distinct total", self.value.identity]
+
+    @property
+    def step(self) -> Fraction:
+        return self.value.step
+
+
 def clamped(sql: str, span: tuple[int, int]) -> str:
     """Return SQL for a number moved into its span; NULL is 0."""
     low, high = span
