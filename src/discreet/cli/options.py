@@ -339,7 +339,7 @@ DIALECT = click.option(
     help="SQL dialect of QUERY.",
 )
 NOISE = click.option(
-    "--noise", type=click.Choice(["laplace", "gaussian"]), help="Law of the noise; laplace unless given."
+    "--noise", type=click.Choice(["laplace", "gaussian", "auto"]), help="Law of the noise; laplace unless given."
 )
 
 _OPTIONS: list[Callable[[Any], Any]] = [

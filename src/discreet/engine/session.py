@@ -252,7 +252,8 @@ class Session:
             sql: the question.
             epsilon: the ε to be spent; leave it out to have the least one for `error`.
             delta: the δ to be spent.
-            noise: "laplace" (the default) or "gaussian".
+            noise: "laplace" (the default), "gaussian", or "auto" for the narrower of both where the query spends a δ
+                anyhow, in an account that charges both alike (filter "basic", no budget of each person).
             truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
             error: output column → the largest error that it may have with probability `confidence`: a number, or a
                 share of its size as "5%". The plan then has the least ε, to three digits, that gives it.
@@ -308,7 +309,8 @@ class Session:
             sql: one SELECT over the connected tables (docs/sql-reference.md).
             epsilon: the ε to be spent, above 0; of two populations one for both or each: {"patients": 0.5, …}.
             delta: the δ to be spent; private selection of groups and Gaussian noise need it above 0.
-            noise: "laplace" (the default) or "gaussian".
+            noise: "laplace" (the default), "gaussian", or "auto" for the narrower of both where the query spends a δ
+                anyhow, in an account that charges both alike (filter "basic", no budget of each person).
             truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
             error: in place of epsilon, the largest error of output columns: the query is asked at the least ε that
                 gives it, as `plan` finds it.

@@ -15,9 +15,9 @@ from discreet.engine.release import Release
 from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, MissingFact, NotPrivate, UnsupportedQuery
 from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.auto_bounds.staged import kept, restored
-from discreet.plan.cost import PlanTerms
+from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.least import LEAST_EPSILON
-from discreet.plan.planner import make_plan
+from discreet.plan.planner import make_less_noisy_plan, make_plan
 from discreet.plan.query import kind_of
 from discreet.post.noisy_table import FORMAT, NoisyTable, check_format
 from discreet.privacy.exact import Real, exact, positive, probability
@@ -49,7 +49,7 @@ class QueryParameters:
         sql: the question.
         dialect: SQL dialect of the query.
         delta: the δ to be spent.
-        noise: "laplace" or "gaussian".
+        noise: "laplace", "gaussian" or "auto".
         truncation: the share of ε for truncation reports.
         chosen: what a first stage chooses: "auto", "values", or nothing.
         version: the owner's public label of the data.
@@ -118,14 +118,24 @@ class QueryParameters:
         """Return the plan of the question at this ε, without a first stage."""
         delta = share_parameter("delta", prepared.delta_or(one("delta", self.delta)))
         share, population = share_parameter("truncation", self.truncation), self.accounts[0].population
-        terms = PlanTerms(population, self.version, epsilon, delta, kind_of(self.noise), share)
-        plan = make_plan(prepared.text, prepared.tables, terms)
+        kind = Kind.LAPLACE if self.noise == "auto" else kind_of(self.noise)
+        terms = PlanTerms(population, self.version, epsilon, delta, kind, share)
+        if self.noise == "auto":
+            plan = make_less_noisy_plan(prepared.text, prepared.tables, terms, alike=self._charges_alike)
+        else:
+            plan = make_plan(prepared.text, prepared.tables, terms)
         prepared.check_groups(all(o.query.question.keys.lists is not None for o in plan.outputs.values()))
         if plan.outer is None:
             return plan
         from discreet.engine.outer_release import tried
 
         return tried(plan)
+
+    @property
+    def _charges_alike(self) -> bool:
+        """Whether the account charges a question by its (ε, δ), whatever its noise."""
+        account = self.accounts[0]
+        return account.filter == "basic" and account.people is None
 
     def _in_stages(self, prepared: Prepared, tables: Sequence[TableSchema], epsilon: Fraction) -> Plan | None:
         """Return the question in two stages; None where nothing that was asked to be chosen is missing."""

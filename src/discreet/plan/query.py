@@ -350,7 +350,10 @@ def kind_of(noise: str | None) -> Kind:
     try:
         return Kind(noise)
     except ValueError:
-        raise InvalidParameter(f"noise must be 'laplace' or 'gaussian', not {noise!r}.") from None
+        hint = (
+            "noise='auto' chooses in a query of its own, without bounds=, for one population" if noise == "auto" else ""
+        )
+        raise InvalidParameter(f"noise must be 'laplace' or 'gaussian', not {noise!r}.", hint=hint) from None
 
 
 def claim_of(plan: Query) -> PlanClaim:
