@@ -207,6 +207,8 @@ def _norms(s: Any) -> list[int]:
 def _law(mechanism: Any) -> list[Any]:
     """The mechanism's name and its exact public parameters."""
     names = sorted(f.name for f in fields(mechanism) if not f.name.startswith("_"))
+    if getattr(mechanism, "min_people", None) == 1:  # as usual
+        names.remove("min_people")
     return [MECHANISMS[type(mechanism)], {name: _parameter(getattr(mechanism, name)) for name in names}]
 
 
