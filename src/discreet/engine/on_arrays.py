@@ -50,26 +50,30 @@ def run_on_arrays(
         raise InvalidParameter(
             "arrays have people's rows, and this plan asks queries in SQL.", hint="perform it in a session"
         )
-    given: dict[str, list[Integers]] = {}
-    for part in plan.parts:
-        given[part.rows.sql] = _columns(part.rows, np.asarray(who), columns)
+    reads = {part.rows.sql: part.rows for part in plan.parts}
+    for read in reads.values():
+        _check(read, len(who), columns)
     meter = Meter(
         part_uses(plan.parts, recipe),
         lambda text, keyed: [],
         SystemEntropy() if rng is None else rng,
-        lambda text, keyed: given[text],
+        lambda text, keyed: _columns(reads[text], np.asarray(who), columns),
     )
     return follow(recipe.run(plan), meter)
 
 
-def _columns(read: HandedRows, who: NDArray[Any], columns: Mapping[str, NDArray[Any]]) -> list[Integers]:
-    """Return what a database would have given of these rows: people's numbers, and whole numbers within the bounds."""
+def _check(read: HandedRows, rows: int, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that lack a column, or have different lengths."""
     missing = [name for name in read.columns if name not in columns]
-    if missing or any(len(columns[name]) != len(who) for name in read.columns):
+    if missing or any(len(columns[name]) != rows for name in read.columns):
         raise InvalidParameter(
             f"the arrays lack {missing[0]!r}." if missing else "the arrays have different lengths.",
             hint=f"one number a row in each of: {', '.join(read.columns)}",
         )
+
+
+def _columns(read: HandedRows, who: NDArray[Any], columns: Mapping[str, NDArray[Any]]) -> list[Integers]:
+    """Return what a database would have given of these rows: people's numbers, and whole numbers within the bounds."""
     found = []
     for name, v in read.columns.items():
         real = np.asarray(columns[name], np.float64)

@@ -117,7 +117,9 @@ def people_of(read: HandedRows, columns: Sequence[Integers]) -> PeopleRows:
         raise BackendFailed("The database gave other columns than were asked for. The charge stands.")
     own = columns[-n:]
     order = np.lexsort([*reversed(own), *([columns[0]] if read.is_keyed else [])])
-    matrix = np.stack([c[order] for c in own], axis=1) if n else np.zeros((len(order), 0), np.int64)
+    matrix = np.empty((len(order), n), np.int64)
+    for i in range(n):
+        matrix[:, i] = own[i][order]
     if not read.is_keyed:
         return PeopleRows(read, matrix, np.arange(len(order)), len(order))
     numbers, person = np.unique(columns[0][order], return_inverse=True)

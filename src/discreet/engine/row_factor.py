@@ -28,7 +28,7 @@ _BLOCK = 1 << 16  # rows that are measured at a time
 
 
 class RowFactor:
-    """Rows of whole numbers, sparse, with their norms; the arrays are read-only copies.
+    """Rows of whole numbers, sparse, with their norms; the arrays are read-only, also to whoever gave them.
 
     Attributes:
         matrix: the rows, as whole numbers in floats (`scipy.sparse.csr_array`).
@@ -62,11 +62,11 @@ class RowFactor:
             norms.append(((held != 0).sum(axis=1), held.max(axis=1, initial=0), held.sum(axis=1), squares(held)))
         self._norms: tuple[Integers, ...] = tuple(np.concatenate(found) for found in zip(*norms, strict=True))
         index = np.int32 if n * k < _LONGEST else np.int64
-        parts = (values.astype(np.float64).reshape(-1), columns.astype(index).reshape(-1))
+        parts = (values.astype(np.float64).reshape(-1), columns.astype(index, copy=False).reshape(-1))
         self.matrix = _sparse((*parts, np.arange(n + 1, dtype=index) * index(k)), shape=(n, width))
         self.width, self._starts, self._size = width, starts, len(starts) - 1
         self._limits: dict[Sensitivity, tuple[Integers, ...]] = {}
-        for array in (self.matrix.data, self.matrix.indices, self.matrix.indptr, *self._norms):
+        for array in (columns, self.matrix.data, self.matrix.indices, self.matrix.indptr, *self._norms):
             array.flags.writeable = False
 
     @property

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 FEWEST, MOST = 20, 300
 """Steps of the descent."""
 
-CLIP = 0.5
-"""The length to which a person's gradient is clipped where rows and budget do not allow the loss's own bound."""
+CLIP, SHORT = 0.5, 0.3
+"""The length to which a person's gradient is clipped where rows and budget do not allow the loss's own bound; the
+second where they allow few steps."""
 
 MOMENTUM = 0.9
 STEP, LONGEST = 1.3, 2.0
@@ -95,7 +96,9 @@ def rule(loss: RowLoss, ratio: float, rows: float, width: int, draws: int = MOST
     def wanted(clip: float) -> float:
         return (EFFORT * ratio * rows / (clip * math.sqrt(width))) ** 2
 
-    clip = min(loss.bound, CLIP) if wanted(loss.bound) < UNCLIPPED * MOST else loss.bound
+    clip = loss.bound
+    if wanted(clip) < UNCLIPPED * MOST:
+        clip = min(clip, SHORT if wanted(CLIP) < MOST / 2 else CLIP)
     each = max(1, math.ceil(draws / min(max(wanted(clip), FEWEST), MOST)))
     return DescentRule(draws // each, each, clip)
 
@@ -262,10 +265,10 @@ class LinearDescent(PersonRecipe):
 
     # ------------------------------------------------------------------ private: of people's rows
     def prepare(self, people: PeopleRows) -> Any:
-        columns = [
+        columns = (
             people.real(f"x{i}") + c.middle * self.centred if c.values is None else people.column(f"x{i}")
             for i, c in enumerate(self.features.columns)
-        ]
+        )
         places, values = self.features.encode(columns, len(people.matrix))
         factor = RowFactor(people.starts, places, values, self.features.width)
         if self.target is None:

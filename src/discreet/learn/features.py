@@ -8,7 +8,7 @@ divided by √(columns + 1), so that its length is at most 1 with the intercept,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -129,7 +129,7 @@ class Features:
                 found += [f"{c.name}≈{knot:.6g}" for knot in self._knots(c)]
         return found
 
-    def encode(self, columns: Sequence[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def encode(self, columns: Iterable[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the places and the values of the features of `n` rows, in steps of 2^-12.
 
         Args:
