@@ -140,3 +140,21 @@ def test_a_batch_names_what_all_of_its_queries_lack() -> None:
             s.batch({"a": "SELECT SUM(day) AS d FROM visits"}, epsilon=1)
         with pytest.raises(dp.errors.InvalidParameter, match="A query needs epsilon="):
             s.batch({"a": "SELECT COUNT(*) AS n FROM visits"})
+
+
+def test_a_query_of_two_populations_names_all_that_it_lacks() -> None:
+    rows = pl.DataFrame({"p": [1, 2], "d": [1, 2], "ward": ["a", "b"], "cost": [1.0, 2.0]})
+    units = {"patients": dp.PrivacyUnit("p", max_rows=2), "doctors": dp.PrivacyUnit("d", max_rows=2)}
+    query = "SELECT ward, SUM(cost) AS cost FROM visits GROUP BY ward"
+    budget = {name: dp.Budget(3) for name in units}
+    with dp.connect_both({"visits": rows}, units=units, budget=budget, ledger=":memory:") as s:
+        with pytest.raises(MissingBounds) as caught:
+            s.sql(query)
+        assert caught.value.message.startswith(
+            "3 public facts are missing: the bounds of 'cost'; the groups of 'ward'; "
+        )
+        assert caught.value.missing[-1].kind == "epsilon"
+        with pytest.raises(MissingBounds, match="2 public facts are missing: the bounds of 'cost'"):
+            s.sql(query, epsilon=1)
+        with pytest.raises(dp.errors.InvalidParameter, match="A query needs epsilon="):
+            s.sql("SELECT COUNT(*) AS n FROM visits")

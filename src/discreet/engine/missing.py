@@ -62,7 +62,11 @@ def with_all_missing(
                 raise
             found.append(MissingFact("", error.message.rstrip("."), error.hint))
             break
-        except DiscreetError:
+        except DiscreetError as error:
+            if error.missing and (found or known):
+                first = first or error
+                found += error.missing
+                break
             if not any(_makes_another_type(fact, table) for fact in found for table in tables):
                 raise
             break  # the refusal may be that of the stand-in

@@ -166,7 +166,7 @@ class FlowParameters(QueryParameters):
 
     def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
         """As `QueryParameters.plan`; ε and δ are what no population pays more than, or one for each."""
-        from discreet.plan.flows.plan import make_flow_plan
+        from discreet.engine.missing import EPSILON, with_all_missing
 
         self._refuse_chosen()
         prepared = self.prepared(tables)
@@ -175,10 +175,30 @@ class FlowParameters(QueryParameters):
                 "WITH DIFFERENTIAL_PRIVACY OPTIONS says one unit, and two populations are protected here.",
                 hint="leave the clause out, and pass epsilon=",
             )
-        first, second = self.accounts
-        epsilons = [epsilon_parameter(e) for e in self._each("epsilon", epsilon)]
-        epsilons = epsilons if part == 1 else [part_of(e, part) for e in epsilons]
+        spent = [epsilon_parameter(1 if epsilon is None else e) for e in self._each("epsilon", epsilon)]
+        spent = spent if part == 1 else [part_of(e, part) for e in spent]
         deltas = [share_parameter("delta", 0 if d is None else d) for d in self._each("delta", self.delta)]
+        known, left = [EPSILON] if epsilon is None else [], self.accounts[0].remaining
+
+        def planned(tables: Sequence[TableSchema], _: Real) -> Plan:
+            return self._planned_for_both(prepared, tables, spent, deltas)
+
+        done = with_all_missing(planned, tables, 0, left, known)
+        if isinstance(done, DiscreetError):
+            raise done
+        epsilon_parameter(1 if epsilon is not None else None)
+        return done
+
+    def _planned_for_both(
+        self,
+        prepared: Prepared,
+        tables: Sequence[TableSchema],
+        epsilons: Sequence[Fraction],
+        deltas: Sequence[Fraction],
+    ) -> Plan:
+        from discreet.plan.flows.plan import make_flow_plan
+
+        first, second = self.accounts
         return make_flow_plan(
             prepared.text,
             tables,

@@ -18,8 +18,8 @@ from fractions import Fraction
 
 from discreet.accounting.convert import mu_squared_for
 from discreet.accounting.loss import PrivacyLoss
-from discreet.catalog.schema import TableSchema
-from discreet.errors import UnsupportedQuery
+from discreet.catalog.schema import TableSchema, domain_values
+from discreet.errors import MissingFact, UnsupportedQuery
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.bound import BoundedQuery, lattice_sql, rows_with
 from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, root_above, sensitivity_of
@@ -32,7 +32,7 @@ from discreet.plan.question import Question, read_question
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
 from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
-from discreet.query.expr import Column, Expr, finite
+from discreet.query.expr import Column, Expr, columns_of, finite
 from discreet.query.parse import parse_select
 from discreet.verify.claim import Cost
 from discreet.verify.flows import ClaimedFlow, FlowClaim, FlowColumn, Side, check_flows
@@ -174,6 +174,7 @@ def make_flow_plan(
             "Groups that are not declared are not supported where two populations are protected: which of them to show "
             "would have to be private for both.",
             hint='declare the keys: columns={"region": dp.Values("north", "south")}',
+            missing=_missing_keys(question),
         )
     moved = [
         tuple(sensitivity_of(n.span(i), groups, groups, relation) for n in networks)
@@ -208,6 +209,16 @@ def make_flow_plan(
         for p in flows.parties
     )
     return Plan(query.identity, (query,), {"": PlanOutput(query)}, payers, flows=flows)
+
+
+def _missing_keys(question: Question) -> list[MissingFact]:
+    """Return the columns of keys whose values nobody has declared, as facts that are missing."""
+    facts = question.table.facts
+    names = [n for e in question.keys.exprs for n in columns_of(e) if domain_values(facts.get(n)) is None]
+    return [
+        MissingFact("values", f"the groups of {n!r}", f"columns={{{n!r}: dp.Values('A', 'B')}}", column=n)
+        for n in dict.fromkeys(names)
+    ]
 
 
 def _question(sql: str, tables: Sequence[TableSchema]) -> Question:
