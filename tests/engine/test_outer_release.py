@@ -138,6 +138,16 @@ def test_a_part_that_lacks_bounds_says_so() -> None:
         )
 
 
+def test_bounds_that_a_first_stage_would_choose_are_to_be_declared_for_parts(session: Session) -> None:
+    sql = "SELECT MAX(s) FROM (SELECT ward, SUM({}) AS s FROM visits GROUP BY ward)"
+    assert session.plan(sql.format("cost"), epsilon=1, bounds="values").outer is not None
+    for column, bounds in (("person", "values"), ("cost", "auto")):
+        with pytest.raises(UnsupportedQuery, match="one query at a time"):
+            session.plan(sql.format(column), epsilon=1, bounds=bounds)
+    with pytest.raises(UnsupportedQuery, match="pair people"):
+        session.plan("SELECT COUNT(*) FROM visits a JOIN visits b ON a.cost = b.cost", epsilon=1, bounds="values")
+
+
 SHARE = "WITH r AS (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) SELECT {} FROM r ORDER BY 1"
 
 

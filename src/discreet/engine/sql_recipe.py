@@ -12,7 +12,15 @@ from unicodedata import normalize
 from discreet.engine.cells import measured
 from discreet.engine.payers import part_of
 from discreet.engine.release import Release
-from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, MissingFact, NotPrivate, UnsupportedQuery
+from discreet.errors import (
+    DiscreetError,
+    InvalidParameter,
+    MissingBounds,
+    MissingFact,
+    NotPrivate,
+    PlanError,
+    UnsupportedQuery,
+)
 from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.auto_bounds.staged import kept, restored
 from discreet.plan.cost import Kind, PlanTerms
@@ -22,6 +30,7 @@ from discreet.plan.query import kind_of
 from discreet.post.noisy_table import FORMAT, NoisyTable, check_format
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.query.dialects.conventions import Prepared, prepare
+from discreet.query.split import split
 from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
@@ -111,8 +120,32 @@ class QueryParameters:
         return done
 
     def _planned(self, prepared: Prepared, tables: Sequence[TableSchema], epsilon: Fraction) -> Plan:
-        staged = None if self.chosen is None else self._in_stages(prepared, tables, epsilon)
-        return self.at_once(prepared, epsilon) if staged is None else staged
+        if self.chosen is None:
+            return self.at_once(prepared, epsilon)
+        try:
+            staged = self._in_stages(prepared, tables, epsilon)
+        except (MissingBounds, UnsupportedQuery) as error:
+            refused: PlanError = error
+        else:
+            return self.at_once(prepared, epsilon) if staged is None else staged
+        return self._of_results(prepared, epsilon, refused)
+
+    def _of_results(self, prepared: Prepared, epsilon: Fraction, refused: PlanError) -> Plan:
+        """Return the plan of SQL over results whose parts have all bounds, where a first stage was asked for."""
+        found = split(prepared.text, prepared.tables)
+        if found is None:
+            raise refused
+        if self.chosen == "values":
+            with suppress(MissingBounds):
+                plan = self.at_once(prepared, epsilon)
+                if plan.outer is not None:
+                    return plan
+        if found.is_one:
+            raise refused
+        raise UnsupportedQuery(
+            "bounds= chooses caps and bounds for one query at a time, and SQL over results has measured parts.",
+            hint="declare caps and bounds, columns={'x': dp.Range(low, high)}; or ask for the part by itself",
+        )
 
     def at_once(self, prepared: Prepared, epsilon: Fraction) -> Plan:
         """Return the plan of the question at this ε, without a first stage."""

@@ -64,7 +64,12 @@ def make_query(
         probability("truncation", truncation),
     )
     terms = PlanTerms(population, version, eps, dlt, kind, share)
-    return make_plan(sql, tables, terms, ranges, rules).query
+    plan = make_plan(sql, tables, terms, ranges, rules)
+    if plan.outer is not None:
+        raise UnsupportedQuery(
+            "This is SQL over results, and no one query.", hint="ask for each measured part by itself"
+        )
+    return plan.query
 
 
 def make_plan(
