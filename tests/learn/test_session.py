@@ -90,7 +90,7 @@ def test_a_regression_and_a_condition() -> None:
         ({"features": ["age", "rich"]}, InvalidParameter, "different"),
         ({"features": "age"}, InvalidParameter, "list"),
         ({"where": "age > 30) UNION SELECT 1"}, dp.errors.PlanError, "."),
-        ({"where": "random() > 0.5"}, dp.errors.PlanError, "."),
+        ({"where": "nextval(1) > 0.5"}, dp.errors.PlanError, "."),
         ({"table": "persons"}, UnknownColumn, "'persons'"),
         ({"target": "paid"}, MissingBounds, "declared values"),
     ],
