@@ -41,13 +41,13 @@ FACTS: dict[str, Fact] = {
     "word": Values(*(f"it's {i}" for i in range(20))),
 }
 SQL = {
-    "unit": "SELECT region, day, COUNT(*), COUNT(DISTINCT uid), SUM(x), AVG(v) FROM t WHERE x < 9 GROUP BY region, day",
+    "unit": "SELECT region, day, COUNT(*), COUNT(DISTINCT uid), SUM(x), AVG(v) FROM t WHERE x <> 9 GROUP BY region, day",
     "whole": "SELECT COUNT(*), SUM(v) FROM t WHERE day = 2 OR x > 3",
     "private": "SELECT x + day, COUNT(x), SUM(v) FROM t GROUP BY 1",
     "many": "SELECT shop, COUNT(*), SUM(x) FROM t GROUP BY shop",
     "words": "SELECT word, COUNT(*), SUM(x) FROM t GROUP BY word",
     "row words": "SELECT shop, word, COUNT(*), SUM(x) FROM t GROUP BY shop, word",
-    "row": "SELECT region, day, COUNT(*), COUNT(v), SUM(x), AVG(v) FROM t WHERE x < 9 GROUP BY region, day",
+    "row": "SELECT region, day, COUNT(*), COUNT(v), SUM(x), AVG(v) FROM t WHERE x <> 9 GROUP BY region, day",
     "row whole": "SELECT SUM(v), AVG(x) FROM t",
     "row private": "SELECT other, SUM(v) FROM t GROUP BY other",
 }
