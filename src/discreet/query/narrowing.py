@@ -52,7 +52,8 @@ def narrowed(expr: Expr, interval: Interval, where: Expr | None) -> Interval:
             low = max(low, min(numbers) + (whole and operator == ">"))
         if operator in ("<", "<=", "=", "in"):
             high = min(high, max(numbers) - (whole and operator == "<"))
-    if low > high or (whole and math.isfinite(low) and math.isfinite(high) and math.ceil(low) > math.floor(high)):
+    known = low != -math.inf and high != math.inf
+    if low > high or (whole and known and math.ceil(low) > math.floor(high)):
         return interval
     return low, high
 

@@ -81,7 +81,7 @@ def lattice_value(expr: Expr, facts: Mapping[str, Fact], *, narrows: bool = True
 def _passing(expr: Expr, given: Interval, facts: Mapping[str, Fact]) -> Interval:
     """Return bounds cut to what passes the filter; as they were where no grid fits what is left."""
     found = narrowed(expr, given, facts.where if isinstance(facts, Facts) else None)
-    if any(math.isinf(end) for end in found):
+    if found[0] == -math.inf or found[1] == math.inf:  # fractions may be beyond floats
         return found
     most = max(abs(Fraction(end)) for end in found)
     return found if most == 0 or most >= SMALLEST else given
