@@ -354,6 +354,12 @@ NEW_VALUES = Neighbours(
     "one unit more, with five values that nobody else has",
 )
 
+NEW_NUMBERS = Neighbours(
+    WORLDS.first,
+    {"t": [*WORLDS.first["t"], *(PERSON | {"v": 10 - i / 100} for i in range(5))]},
+    "one unit more, with five numbers near the top that nobody else has",
+)
+
 
 FACTS_OF_TOTALS = {"region": Values("a", "b")}
 IN_TWO_GROUPS = Neighbours(
@@ -422,6 +428,7 @@ AUDITS: tuple[AuditRow, ...] = (
     aggregate("UnitCount", "SELECT COUNT(DISTINCT uid) FROM t"),
     aggregate("KnownUnits", "SELECT COUNT(DISTINCT uid) FILTER (WHERE flag) FROM t"),
     aggregate("DistinctCount", "SELECT COUNT(DISTINCT x) FROM t", NEW_VALUES),
+    aggregate("DistinctTotal", "SELECT SUM(DISTINCT v) FROM t", NEW_NUMBERS),
     aggregate("Total", "SELECT SUM(v) FROM t"),
     aggregate("CentredTotal", "SELECT AVG(v) FROM t", ci=30_000),
     aggregate("CappedTotal", "SELECT SUM_WITHIN(v, 0, 12) FROM t"),

@@ -227,6 +227,7 @@ class _Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely label of each row."""
+        check_is_fitted(self)
         return np.asarray(self.classes_[self.answers_of(self._scores(X))])
 
     def answers_of(self, scores: Floats) -> NDArray[Any]:

@@ -248,7 +248,7 @@ AUDITS = (
         [0],
         partial(published, bar=1, query=1, cutoff=1, shown=True),
         "a number with noise for all of ε beside the comparison",
-        ci=3_000,
+        ci=12_000,
     ),
     any_above(),
 )
