@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -156,8 +157,6 @@ def _fact_json(fact: Fact) -> list[Any]:
 
 
 def _fact(kept: list[Any]) -> Fact:
-    import datetime as dt
-
     if kept[0] == "range":
         low, high = Fraction(kept[1]), Fraction(kept[2])
         if len(kept) <= _PLAIN:
@@ -179,11 +178,13 @@ def _value_json(value: object) -> Any:
 def _cell_json(cell: Any) -> Any:
     if isinstance(cell, float):
         return {"real": cell.hex() if math.isfinite(cell) else str(cell)}
-    return cell
+    return _value_json(cell)
 
 
 def _cell(kept: Any) -> Any:
     if isinstance(kept, Mapping):
+        if "date" in kept:
+            return dt.date.fromisoformat(kept["date"])
         text = kept["real"]
         return float.fromhex(text) if "x" in text else float(text)
     return kept

@@ -69,7 +69,7 @@ o ON o.customer = c.id WHERE part <> 'y';
 SELECT n, COUNT(*) FROM (SELECT id, COUNT(DISTINCT part) n FROM (SELECT id, UNNEST(string_split(city || ',x,x', ','))
 AS part FROM customers) t GROUP BY id) GROUP BY n;
 SELECT COUNT(*) FROM orders JOIN (SELECT id, unnest(string_split(kind, 'o')) FROM products) p ON p.id = day;
-SELECT SUM(n), SUM(s), SUM(n * 2 + d) FROM (SELECT customer, COUNT(*) n, SUM(day) s, COUNT(DISTINCT day) d FROM
+SELECT SUM(n * 2 + d), SUM(n), SUM(s) FROM (SELECT customer, COUNT(*) n, SUM(day) s, COUNT(DISTINCT day) d FROM
 orders GROUP BY customer);
 SELECT SUM(p), SUM((SELECT COUNT(*) FROM orders WHERE customer = t.customer)) FROM (SELECT customer, row_number()
 OVER (PARTITION BY customer ORDER BY day, total) AS p FROM orders) t;

@@ -46,6 +46,7 @@ READERS: list[tuple[str, set[str]]] = [
     (r"claim/.*/groups", {"sensitivity"}),
     (r"claim/.*/rows", {"sensitivity", "charge", "release"}),
     (r"claim/.*/(low|high|sensitivity)(/.*)?", {"sensitivity"}),
+    (r"claim/.*/threshold/min_people", {"charge"}),  # it costs nothing: only the charge commits to it
     (r"claim/.*/threshold(/.*)?", {"bounds", "noise", "events", "sensitivity"}),
     (r"claim/.*/(columns|trees|reports)(/\*)?", {"bounds", "sensitivity", "noise", "events"}),
     (r"claim/.*/(depth|at|layers|kept|levels)(/.*)?", {"noise", "events", "sensitivity", "release", "charge"}),

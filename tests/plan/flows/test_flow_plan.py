@@ -248,7 +248,6 @@ def test_an_explanation_has_both_and_says_that_all_groups_are_charged() -> None:
         ("SELECT COUNT(*) FROM doctors", UnknownColumn, "no table"),
         ("SELECT SUM(patient) FROM visits", MissingBounds, "bounds"),
         ("SELECT patient FROM visits", UnsupportedQuery, "GROUP BY"),
-        ("SELECT DISTINCT ward FROM visits", UnsupportedQuery, "DISTINCT"),
     ],
 )
 def test_what_no_flow_answers_is_refused_with_a_way_round(sql: str, error: type[DiscreetError], match: str) -> None:
