@@ -127,3 +127,15 @@ def test_a_model_of_arrays_has_no_certificate() -> None:
     model = LinearSVC(epsilon=1, delta="1e-6", bounds=(0, 1), classes=[0, 1]).fit([[0.0], [1.0]], [0, 1])
     with pytest.raises(InvalidParameter, match="without a ledger"):
         model.certificate()
+
+
+def test_a_class_that_says_it_stands_in_the_package_does_not_run_beside_the_data() -> None:
+    disguised = type("LogisticRegression", (LogisticRegression,), {"__module__": "discreet.learn.linear"})
+    model = disguised(epsilon=20, delta="1e-6", rows=600)
+    with session() as s:
+        for ask in (s.fit, s.plan_fit):
+            with pytest.raises(InvalidParameter, match="is no estimator"):
+                ask(model, **ASKED)
+        with pytest.raises(InvalidParameter, match="is no estimator"):
+            s.evaluate(model, **ASKED, epsilon=1)
+        assert s.remaining.epsilon == 50

@@ -24,7 +24,7 @@ from discreet.backends.source import identifier
 from discreet.errors import BackendFailed, UnsupportedQuery
 
 FAILURES = duckdb.Error
-"""What a text fails with."""
+"""The errors of a text that fails."""
 
 SECONDS = 60
 """Time that an outer query may take."""

@@ -23,7 +23,7 @@ _NUMBERS = ("BIGINT", "DOUBLE")
 
 @dataclass(frozen=True, slots=True)
 class FoundFacts:
-    """What a charged look at one table found.
+    """The unit, budget and facts of a charged look at one table.
 
     Attributes:
         unit: who is protected.
@@ -60,6 +60,7 @@ def find_facts(
         BudgetExceeded: the budget is less than ε.
     """
     import discreet as dp
+    from discreet.backends.source import identifier
     from discreet.cli.output import spelled
     from discreet.plan.auto_bounds.ranges import MOST_OUTSIDE
 
@@ -75,20 +76,16 @@ def find_facts(
     facts: dict[str, Fact] = {}
     with dp.connect({table: source}, unit=unit, budget=budget, population=population, ledger=ledger) as session:
         if numbers:
-            listed = ", ".join(f"AVG({_name(n)}) AS c{i}" for i, n in enumerate(numbers))
-            found: Any = session.sql(f"SELECT {listed} FROM {_name(table)}", epsilon=part, bounds="values")
+            listed = ", ".join(f"AVG({identifier(n)}) AS c{i}" for i, n in enumerate(numbers))
+            found: Any = session.sql(f"SELECT {listed} FROM {identifier(table)}", epsilon=part, bounds="values")
             chosen = found.plan.query.chosen
             limits = dict(zip(chosen.named, chosen.limits, strict=True))
             facts.update({n: chosen.ranges[repr(n)] for n in numbers if limits.get(repr(n), 1) <= MOST_OUTSIDE})
         for name in texts:
-            query = f"SELECT {_name(name)} AS k, COUNT(*) AS n FROM {_name(table)} GROUP BY k"
+            query = f"SELECT {identifier(name)} AS k, COUNT(*) AS n FROM {identifier(table)} GROUP BY k"
             groups = session.sql(query, epsilon=part / len(texts), delta=budget.delta / 2 / len(texts))
             keys = sorted(k for k, _ in groups.rows if k is not None)
             if 0 < len(keys) <= MOST_KEYS:
                 facts[name] = dp.Values(*keys, *([None] if len(keys) < len(groups.rows) else []))
         cost = dp.Budget(budget.epsilon - session.remaining.epsilon, budget.delta - session.remaining.delta)
         return FoundFacts(unit, budget, spelled(cost), facts)
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

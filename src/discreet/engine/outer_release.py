@@ -120,7 +120,7 @@ class OuterRelease(Release):
         )
 
     def has_interval(self, column: str) -> bool:
-        """Whether cells of an output column have intervals."""
+        """Tell whether cells of an output column have intervals."""
         self.check_column(column)
         return self._follows[self.outer.columns.index(column)] in (Follows.ONE, Follows.SEVERAL)
 
@@ -162,7 +162,7 @@ class OuterRelease(Release):
 
     @cached_property
     def _follows(self) -> list[Follows]:
-        """How each output column follows from noisy numbers."""
+        """The way in which each output column follows from noisy numbers."""
         found = self._traced
         if found is None or len(found.lineage.columns) != len(self.outer.columns):
             return [Follows.UNKNOWN] * len(self.outer.columns)
@@ -224,7 +224,7 @@ class OuterRelease(Release):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know beside the numbers, in sentences."""
+        """The facts to know beside the numbers, in sentences."""
         told = [note for part in self.parts.values() for note in part.notes]
         by = {
             follows: [n for n, f in zip(self.columns, self._follows, strict=True) if f is follows]

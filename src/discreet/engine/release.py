@@ -69,7 +69,7 @@ class Release:
 
     @property
     def query(self) -> Query:
-        """What was asked, with the noise of its numbers."""
+        """The query as planned, with the noise of its numbers."""
         return self.plan.outputs[self.name].query
 
     @property
@@ -122,7 +122,7 @@ class Release:
         return self.query.question.text
 
     def has_interval(self, column: str) -> bool:
-        """Whether cells of an output column have intervals."""
+        """Tell whether cells of an output column have intervals."""
         return self.query.has_interval(column)
 
     def check_column(self, name: str) -> None:
@@ -184,7 +184,7 @@ class Release:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know beside the numbers, in sentences: what the plan leaves out (`Plan.notes`), and what
+        """The facts to know beside the numbers, in sentences: what the plan leaves out (`Plan.notes`), and what
         was bought or chosen with it.
         """
         from discreet.post.truncation import report_notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
@@ -542,7 +543,9 @@ class Session:
     def _own(self, estimator: Any, can: str) -> Any:
         """Return an estimator of the package's own: only these run beside the data without being trusted."""
         kind = type(estimator)
-        if not kind.__module__.startswith("discreet.learn.") or not hasattr(kind, can):
+        home = sys.modules.get(kind.__module__) if kind.__module__.startswith("discreet.learn.") else None
+        # the very class that stands there, since a class may say any module
+        if getattr(home, kind.__name__, None) is not kind or not hasattr(kind, can):
             raise InvalidParameter(
                 f"{kind.__name__} is no estimator of discreet.learn, and it would run beside the data.",
                 hint="LogisticRegression(epsilon=1, delta=1e-6); or dp.learn.evaluate on rows of your own",

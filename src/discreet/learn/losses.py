@@ -143,25 +143,14 @@ class Squared(RowLoss):
 
 
 @dataclass(frozen=True, slots=True)
-class Huber(RowLoss):
+class Huber(Squared):
     """The squared error of targets within ±1 up to `width`, and linear beyond."""
 
     width: float = 0.25
 
     @property
-    def smoothness(self) -> float:
-        return 1.0
-
-    @property
     def bound(self) -> float:
         return self.width
-
-    @property
-    def span(self) -> tuple[float, float]:
-        return -1.0, 1.0
-
-    def scaled(self, y: Floats, low: float, high: float) -> Floats:
-        return np.asarray(2 * (y - low) / (high - low) - 1)
 
     def residual(self, z: Floats, y: Floats) -> Floats:
         return np.clip(z - y, -self.width, self.width)
