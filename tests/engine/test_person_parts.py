@@ -41,7 +41,7 @@ from discreet.recipes import (
     plan_recipe,
     run_on_arrays,
 )
-from discreet.verify.certificate.checker import check
+from discreet.verify.certificate.checker import check, words
 
 PEOPLE = 400
 FRAME = pd.DataFrame(
@@ -519,8 +519,11 @@ def test_the_certificate_says_how_a_part_is_bounded() -> None:
         verdict = check(document, s._ledger.export())
         assert verdict.broken is None, verdict.reason
         assert "counts 0, which is checked in integers" in document["reasons"][0]
-        whole = s.perform(Drawn(kind="whole"), trusted_code=True).certificate()
+        promised = "this is the recipe's promise, which is not checked here"
+        assert [promised in line for line in words(verdict)].count(True) == 1  # its code sees everybody at once
+        whole = json.loads(json.dumps(s.perform(Drawn(kind="whole"), trusted_code=True).certificate()))
         assert "nothing here proves it" in whole["reasons"][0]
+        assert promised in "".join(words(check(whole)))
         for change in ({"times": 2}, {"width": 1}, {"apart": True}, {"kind": "whole"}, {"rows": 1}):
             other = json.loads(json.dumps(document))
             other["claim"]["parts"][0] |= change

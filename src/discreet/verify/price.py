@@ -137,7 +137,7 @@ class PricedPart:
 
 
 def fits(cost: Cost) -> bool:
-    """Whether the events composed cost at most (ε, δ), by the accountant; ε to nine digits."""
+    """Whether the events composed cost at most (ε, δ), by the accountant; ε up to the last bit of a double."""
     pure, failure = Fraction(0), Fraction(0)
     exact = True
     for event, n in cost.events:
@@ -147,7 +147,7 @@ def fits(cost: Cost) -> bool:
         return True
     if not cost.delta:
         return False
-    return PrivacyLoss(cost.events).epsilon(delta=cost.delta) <= float(cost.epsilon) * (1 + 1e-9)
+    return PrivacyLoss(cost.events).epsilon(delta=cost.delta) <= math.nextafter(float(cost.epsilon), math.inf)
 
 
 def check_total(parts: Sequence[PricedPart], cost: Cost) -> None:

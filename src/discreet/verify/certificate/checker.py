@@ -26,7 +26,7 @@ from discreet.verify.certificate.entries import (
 from discreet.verify.certificate.evidence import ChainedEntry, Evidence
 from discreet.verify.certificate.forms import Broken, must
 from discreet.verify.certificate.registry import registry
-from discreet.verify.claim import Cost
+from discreet.verify.claim import Cost, PartKind
 from discreet.verify.lists import finds_one
 from discreet.verify.price import check_divergence, check_events, check_total, fits
 
@@ -71,10 +71,18 @@ class Verdict:
 
 def words(verdict: Verdict) -> Sequence[str]:
     """Return the verdict in lines: each step that holds, and the first that does not."""
-    lines = [f"holds   {name}: {STEPS[name]}" for name in verdict.held]
+    lines = [f"holds   {name}: {STEPS[name]}{_limit(name, verdict.certificate)}" for name in verdict.held]
     if verdict.broken is not None:
         lines.append(f"BROKEN  {verdict.broken}: {verdict.reason}")
     return lines
+
+
+def _limit(step: str, certificate: Certificate | None) -> str:
+    """Return what a step cannot show: how far a part moves that only the code of its recipe bounds."""
+    if step != "sensitivity" or certificate is None:
+        return ""
+    promised = [repr(p.name) for p in certificate.claim.parts if p.kind is PartKind.WHOLE or not p.apart]
+    return f"; of {', '.join(promised)} this is the recipe's promise, which is not checked here" if promised else ""
 
 
 def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | None = None) -> Verdict:
