@@ -26,7 +26,7 @@ from discreet.verify.certificate.entries import (
 from discreet.verify.certificate.evidence import ChainedEntry, Evidence
 from discreet.verify.certificate.forms import Broken, must
 from discreet.verify.certificate.registry import registry
-from discreet.verify.claim import Cost, PartKind
+from discreet.verify.claim import Cost
 from discreet.verify.lists import finds_one
 from discreet.verify.price import check_divergence, check_events, check_total, fits
 
@@ -81,8 +81,12 @@ def _limit(step: str, certificate: Certificate | None) -> str:
     """Return what a step cannot show: how far a part moves that only the code of its recipe bounds."""
     if step != "sensitivity" or certificate is None:
         return ""
-    promised = [repr(p.name) for p in certificate.claim.parts if p.kind is PartKind.WHOLE or not p.apart]
-    return f"; of {', '.join(promised)} this is the recipe's promise, which is not checked here" if promised else ""
+    promised = checks_of(certificate.claim).promised
+    return (
+        f"; of {', '.join(map(repr, promised))} this is the recipe's promise, which is not checked here"
+        if promised
+        else ""
+    )
 
 
 def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | None = None) -> Verdict:

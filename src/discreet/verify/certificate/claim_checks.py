@@ -51,8 +51,10 @@ class ClaimChecks(ABC):
         payers: of each population that pays, its neighbours and its charge, in the order of the certificate.
         costs: every cost that the claim names.
         note: fields of a charge's note that this kind of claim has besides.
+        promised: the parts whose sensitivity rests on the code of a recipe.
     """
 
+    promised: Sequence[str] = ()
     measures: bool
     payers: tuple[tuple[Relation, Cost], ...]
     costs: tuple[Cost, ...]
@@ -106,6 +108,7 @@ class PlanChecks(ClaimChecks):
         self.payers = ((claim.relation, claim.charged),)
         self.costs = (claim.measured, claim.charged)
         self.note = {}
+        self.promised = [part.name for part in claim.parts if part.kind is PartKind.WHOLE or not part.apart]
 
     @cached_property
     def facts(self) -> tuple[Found, ...]:
