@@ -76,10 +76,12 @@ def test_what_is_missing_counts_as_the_middle_and_another_value_as_other() -> No
 
 def test_a_regression_and_a_condition() -> None:
     with session() as s:
-        model = s.fit(LinearRegression(epsilon=20, delta="1e-6"), features=["age"], target="paid", where="age > 30")
+        asked: dict[str, Any] = {"features": ["age"], "target": "paid"}
+        regression = LinearRegression(epsilon=20, delta="1e-6")
+        model = s.fit(regression, **asked, where="age > 30")
         assert model.predict(pd.DataFrame({"age": [40.0, 70.0]})) == pytest.approx([400, 700], abs=60)
-        other = s.plan_fit(LinearRegression(epsilon=20, delta="1e-6"), features=["age"], target="paid")
-        assert other.identity != model._plan.identity
+        first, second = s.plan_fit(regression, **asked), s.plan_fit(regression, **asked, where="age > 30")
+        assert first.identity != second.identity
 
 
 @pytest.mark.parametrize(
@@ -93,6 +95,7 @@ def test_a_regression_and_a_condition() -> None:
         ({"where": "nextval(1) > 0.5"}, dp.errors.PlanError, "."),
         ({"table": "persons"}, UnknownColumn, "'persons'"),
         ({"target": "paid"}, MissingBounds, "declared values"),
+        ({"target": None}, InvalidParameter, "needs target="),
     ],
 )
 def test_what_cannot_be_fitted_is_refused_and_charges_nothing(asked: Any, error: Any, words: str) -> None:

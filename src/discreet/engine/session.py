@@ -447,7 +447,7 @@ class Session:
         estimator: Any,
         *,
         features: Sequence[str],
-        target: str,
+        target: str | None = None,
         table: str | None = None,
         where: str | None = None,
         fresh: bool = False,
@@ -460,7 +460,7 @@ class Session:
         Args:
             estimator: of `discreet.learn`, with its ε and δ; it stays unfitted.
             features: columns.
-            target: the column that is predicted.
+            target: the column that is predicted, of an estimator that predicts one.
             table: the table, where there are several.
             where: a condition on its rows, in SQL.
             fresh: whether to draw again even if the fit is stored.
@@ -481,7 +481,7 @@ class Session:
         estimator: Any,
         *,
         features: Sequence[str],
-        target: str,
+        target: str | None = None,
         table: str | None = None,
         where: str | None = None,
     ) -> Plan:
@@ -533,7 +533,7 @@ class Session:
         return self._desk.perform(recipe, fresh=fresh, ours=False)
 
     def _learning(
-        self, estimator: Any, features: Sequence[str], target: str, table: str | None, where: str | None
+        self, estimator: Any, features: Sequence[str], target: str | None, table: str | None, where: str | None
     ) -> Recipe[Any, Any]:
         """Return the recipe of a fit."""
         own = self._own(estimator, "asked_of")

@@ -8,41 +8,64 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from discreet.catalog.schema import Fact, Range, Values, find_table
-from discreet.engine.person_recipe import as_json
+from discreet.engine.person_recipe import PersonRecipe, as_json
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.learn.descent import LinearDescent
+from discreet.learn.features import DeclaredColumn
+from discreet.plan.measures.lattice_value import lattice_value
+from discreet.plan.person_rows import PersonRows, person_rows
+from discreet.query.expr import Column
 from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
-    from discreet.engine.recipe import Receipt
+    from discreet.engine.person_parts import Parts, PeopleRows
+    from discreet.engine.recipe import Receipt, Running
     from discreet.plan.plan import Plan
-
-M = TypeVar("M")
 
 
 @dataclass(frozen=True)
-class SessionFit(LinearDescent):
-    """A descent whose result is a fitted estimator.
+class SessionFit(PersonRecipe):
+    """A recipe whose result is a fitted estimator.
 
     Attributes:
+        recipe: what the estimator draws.
         model: the estimator, with its declarations; a fit leaves it as it is.
     """
 
-    model: Any = field(default=None, repr=False, compare=False)
+    recipe: PersonRecipe
+    model: Any = field(repr=False, compare=False)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        return self.recipe.plan(tables, part)
+
+    def run(self, plan: Plan) -> Running[Any]:
+        return self.recipe.run(plan)
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        return self.recipe.table(plan, state)
+
+    def prepare(self, people: PeopleRows) -> Any:
+        return self.recipe.prepare(people)
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
+        return self.recipe.each(people, of, args)
 
     def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
         """Return a fitted estimator: all of it follows from the state."""
         found = as_json(state)
         columns, rows = self.table(plan, found)
         fitted: Any = clone(self.model)
-        fitted.accept(self, plan, found)
+        fitted.declare_columns(self.model._columns)
+        fitted.accept(plan, found)
         fitted.__dict__["_receipt"] = (receipt, columns, [tuple(row) for row in rows])
         return fitted
 
@@ -51,13 +74,57 @@ class SessionFit(LinearDescent):
         return {"": answer(*self.table(plan, as_json(state)))}
 
 
+@dataclass(frozen=True)
+class DeclaredRows(PersonRecipe):
+    """A recipe that reads rows of declared columns, from arrays or from a session's tables.
+
+    Attributes:
+        columns: the declared columns, which are read under the names x0, x1, ….
+        epsilon: the ε to be spent.
+        delta: the δ to be spent.
+        sql: which names a session's columns; None for the arrays' own.
+        per_person: how many rows of a person are read at most.
+        centred: whether numbers are read as distances from the middle of their bounds.
+    """
+
+    columns: tuple[DeclaredColumn, ...]
+    epsilon: Fraction
+    delta: Fraction
+    sql: str | None = field(default=None, kw_only=True)
+    per_person: int = field(default=1, kw_only=True)
+    centred: bool = field(default=False, kw_only=True)
+
+    def read(self, tables: Sequence[TableSchema]) -> PersonRows:
+        """Return which rows are read."""
+        return read_rows(self.sql, tables, self.per_person)
+
+    def cells(self, people: PeopleRows) -> list[NDArray[Any]]:
+        """Return each column of people's rows as numbers within its bounds, or as places of its values."""
+        return [
+            np.clip(people.real(f"x{i}") + c.middle * self.centred, c.low, c.high)
+            if c.values is None
+            else np.clip(people.column(f"x{i}"), 0, len(c.values))
+            for i, c in enumerate(self.columns)
+        ]
+
+
+def read_rows(sql: str | None, tables: Sequence[TableSchema], per_person: int) -> PersonRows:
+    """Return the rows that a fit reads: of a session's tables by a query, of arrays all columns as they are."""
+    if sql is not None:
+        return person_rows(sql, tables, rows=per_person)
+    (table,) = tables  # of arrays: there is no text to read, and there may be many columns
+    found = person_rows(f"SELECT x0 FROM {table.name}", tables)
+    facts = {name: lattice_value(Column(name, kind), table.facts) for name, kind in table.columns.items() if kind}
+    return replace(found, columns=facts)
+
+
 @dataclass(frozen=True, slots=True)
 class AskedColumns:
     """What a session's fit reads.
 
     Attributes:
         facts: what is declared of each feature.
-        target: what is declared of the target.
+        target: what is declared of the target; None of an estimator without one.
         name: the target's name.
         table: the table's name.
         where: a condition on its rows; None for all.
@@ -66,7 +133,7 @@ class AskedColumns:
     """
 
     facts: dict[str, Fact]
-    target: Fact
+    target: Fact | None
     name: str
     table: str
     where: str | None
@@ -75,7 +142,12 @@ class AskedColumns:
 
     @classmethod
     def of(
-        cls, tables: Sequence[TableSchema], features: Sequence[str], target: str, table: str | None, where: str | None
+        cls,
+        tables: Sequence[TableSchema],
+        features: Sequence[str],
+        target: str | None,
+        table: str | None,
+        where: str | None,
     ) -> AskedColumns:
         """Read what was asked.
 
@@ -93,10 +165,10 @@ class AskedColumns:
             (table,) = private
         own = find_table(table, tables)
         names = [own.find(name) for name in features]
-        goal = own.find(target)
-        if len({*names, goal}) <= len(names):
+        goal = [] if target is None else [own.find(target)]
+        if len({*names, *goal}) < len(names) + len(goal):
             raise InvalidParameter("features= and target= are different columns.")
-        missing = [name for name in (*names, goal) if name not in own.facts]
+        missing = [name for name in (*names, *goal) if name not in own.facts]
         if missing:
             raise MissingBounds(
                 f"Nothing is declared of the columns {', '.join(map(repr, missing))}.",
@@ -104,14 +176,17 @@ class AskedColumns:
             )
         rows = own.unit.max_rows or 1
         facts = {name: own.facts[name] for name in names}
-        return cls(facts, own.facts[goal], goal, own.name, where, rows, own.relation.value)
+        aim = own.facts[goal[0]] if goal else None
+        return cls(facts, aim, "".join(goal), own.name, where, rows, own.relation.value)
 
     def sql(self, labels: Sequence[Any] | None) -> str:
         """Return the query of the columns; with labels the target is their place, and else a number."""
         shown = [f"{_read(name, fact)} AS x{i}" for i, (name, fact) in enumerate(self.facts.items())]
-        goal = _read(self.name, self.target) if labels is None else _place(self.name, labels)
+        if self.target is not None:
+            goal = _read(self.name, self.target) if labels is None else _place(self.name, labels)
+            shown.append(f"{goal} AS y")
         condition = "" if self.where is None else f" WHERE {self.where}"
-        return f"SELECT {', '.join(shown)}, {goal} AS y FROM {_name(self.table)}{condition}"
+        return f"SELECT {', '.join(shown)} FROM {_name(self.table)}{condition}"
 
 
 def _read(name: str, fact: Fact) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from discreet.engine.person_recipe import PersonRecipe
 from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import Integers, RowFactor
+from discreet.learn.asked import read_rows
 from discreet.learn.features import BITS, Features
 from discreet.learn.losses import REACH, Floats, Hinge, RowLoss, Softmax, said
 from discreet.plan.parts import person_part, plan_recipe
-from discreet.plan.person_rows import PersonRows, person_rows
 from discreet.privacy.unit import Sensitivity
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class LinearDescent(PersonRecipe):
     centred: bool = False
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows = self._read(tables)
+        rows = read_rows(self.sql, tables, self.per_person)
         most, width = rows.most, self.features.width * self.loss.outputs
         parts = []
         if self.rows is None:
@@ -182,17 +182,6 @@ class LinearDescent(PersonRecipe):
     @property
     def _reach(self) -> float:
         return max(map(abs, self.loss.span))
-
-    def _read(self, tables: Sequence[TableSchema]) -> PersonRows:
-        if self.sql is not None:
-            return person_rows(self.sql, tables, rows=self.per_person)
-        from discreet.plan.measures.lattice_value import lattice_value
-        from discreet.query.expr import Column
-
-        (table,) = tables  # of arrays: there is no text to read, and there may be many columns
-        found = person_rows(f"SELECT y FROM {table.name}", tables)
-        facts = {name: lattice_value(Column(name, kind), table.facts) for name, kind in table.columns.items() if kind}
-        return replace(found, columns=facts)
 
     # ------------------------------------------------------------------ public: weights from noisy values
     def run(self, plan: Plan) -> Running[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -14,15 +15,16 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.catalog.schema import Fact, Range, TableSchema
 from discreet.catalog.types import Type
 from discreet.engine.on_arrays import run_on_arrays
+from discreet.engine.person_recipe import as_json
 from discreet.errors import InvalidParameter, MissingBounds, MissingExtra
+from discreet.learn.asked import AskedColumns, SessionFit
 from discreet.learn.features import DeclaredColumn, read_bounds
 from discreet.learn.losses import Floats
-from discreet.plan.plan import Plan
 from discreet.privacy.exact import positive, probability
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 try:
-    from sklearn.base import BaseEstimator
+    from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
     from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 except ImportError:
     raise MissingExtra(
@@ -31,6 +33,7 @@ except ImportError:
 
 if TYPE_CHECKING:
     from discreet.engine.person_recipe import PersonRecipe
+    from discreet.plan.plan import Plan
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -49,12 +52,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     loss_: PrivacyLoss
     n_features_in_: int
     _columns: tuple[DeclaredColumn, ...]
-    _plan: Plan
+    _planned: str
+    _state: Any
 
     def explain(self) -> str:
         """Return what the fit read and drew, and what it cost, in sentences."""
         check_is_fitted(self)
-        return f"{self._plan.explain()}\n{self._explained()}"
+        return f"{self._planned}\n{self._explained()}"
 
     def _explained(self) -> str:
         return ""
@@ -158,19 +162,73 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             )
         return found
 
-    def _fitted(self, recipe: PersonRecipe, columns: Sequence[Floats], y: Floats, facts: dict[str, Fact]) -> Any:
-        """Draw a recipe of arrays, whose columns are called x0, x1, … and y, and return its state."""
+    def _draw(self, recipe: PersonRecipe, columns: Sequence[Floats], target: tuple[Floats, Fact] | None) -> None:
+        """Draw a recipe of arrays, whose columns are called x0, x1, … and y, and take what it found."""
         declared: dict[str, Fact] = {}
         for i, c in enumerate(self._columns):
             whole = c.values is not None
             declared[f"x{i}"] = Range(c.low if not whole else 0, c.high if not whole else int(c.high), integer=whole)
-        declared |= facts
+        given = {f"x{i}": cells for i, cells in enumerate(columns)}
+        if target is not None:
+            given["y"], declared["y"] = target
         types = {name: Type.INT if f.integer else Type.REAL for name, f in declared.items() if isinstance(f, Range)}
         table = TableSchema("rows", types, declared, PrivacyUnit.row(), self._relation())
-        self._plan = recipe.plan([table])
-        self.loss_ = PrivacyLoss(self._plan.payers[0].events)
-        given = {f"x{i}": cells for i, cells in enumerate(columns)} | {"y": y}
-        return run_on_arrays(recipe, self._plan, np.arange(len(y)), given)
+        plan = recipe.plan([table])
+        self.accept(plan, run_on_arrays(recipe, plan, np.arange(len(columns[0])), given))
+
+    def asked_of(
+        self,
+        tables: Sequence[TableSchema],
+        features: Sequence[str],
+        target: str | None,
+        table: str | None,
+        where: str | None,
+    ) -> SessionFit:
+        """Return the recipe that fits a clone of this estimator in a session; `session.fit` performs it.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be fitted so.
+        """
+        name, has_target = type(self).__name__, is_classifier(self) or is_regressor(self)
+        if has_target and target is None:
+            raise InvalidParameter(f"{name} needs target=, the column that is predicted.", hint="target='income'")
+        if target is not None and not has_target:
+            raise InvalidParameter(f"{name} predicts no column.", hint="leave target= out")
+        asked = AskedColumns.of(tables, features, target, table, where)
+        if self.bounds is not None:
+            raise InvalidParameter("In a session the bounds are those of its columns.", hint="leave bounds= out")
+        if self._relation().value != asked.relation:
+            raise InvalidParameter(
+                f"{name} is for {self._relation().value} neighbours, and this account is for {asked.relation}.",
+                hint=f"relation={asked.relation!r}",
+            )
+        model = clone(self)
+        model.bounds = asked.facts
+        model._columns = read_bounds(asked.facts, list(asked.facts), named=True)
+        return SessionFit(model._recipe_of(asked), model)
+
+    @abstractmethod
+    def _recipe_of(self, asked: AskedColumns) -> PersonRecipe:
+        """Return the recipe of a fit in a session, where the parameters have the bounds of its columns by now."""
+
+    def declare_columns(self, columns: tuple[DeclaredColumn, ...]) -> None:
+        """Take the columns of a fit in a session, and what the parameters declare of the target."""
+        self._columns, self.n_features_in_ = columns, len(columns)
+        self.feature_names_in_ = np.array([c.name for c in columns], dtype=object)
+        self._declared()
+
+    def _declared(self) -> None:
+        """Take what the parameters declare of the target."""
+
+    def accept(self, plan: Plan, state: Any) -> None:
+        """Take a fit: what it cost, and its state, from which all else follows."""
+        self.loss_, self._planned = PrivacyLoss(plan.payers[0].events), plan.explain()
+        self._state = as_json(state)
+        self._take(self._state)
+
+    @abstractmethod
+    def _take(self, state: Any) -> None:
+        """Set what follows from the declarations and the state of a fit, which is public."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

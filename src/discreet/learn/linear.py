@@ -9,20 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.accounting.loss import PrivacyLoss
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.learn.asked import AskedColumns, SessionFit
+from discreet.learn.asked import AskedColumns
 from discreet.learn.descent import LinearDescent
 from discreet.learn.estimator import PrivateEstimator
 from discreet.learn.evaluation import Evaluating, evaluation_of
-from discreet.learn.features import DeclaredColumn, Features, equal, fact_of, read_bounds
+from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
 from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
-from discreet.plan.plan import Plan
 from discreet.privacy.exact import Real, count
 from discreet.privacy.unit import Relation
 
@@ -56,10 +54,8 @@ class LinearModel(PrivateEstimator):
         given = self._descent(loss, target)
         if given["rows"] is None and self._relation() is Relation.REPLACE:
             given["rows"] = len(y)  # public under replace, where each row is a unit and none is dropped
-        recipe = LinearDescent(**given)
         fact = Range(0, max(loss.outputs, 2), integer=True) if target is None else Range(*target)
-        state = self._fitted(recipe, columns, y, {"y": fact})
-        self.accept(recipe, self._plan, state)
+        self._draw(LinearDescent(**given), columns, (y, fact))
 
     def _descent(self, loss: RowLoss, target: tuple[float, float] | None) -> dict[str, Any]:
         """Return what a descent is asked with."""
@@ -68,31 +64,11 @@ class LinearModel(PrivateEstimator):
         rows = None if self.rows is None else count("rows", self.rows)
         return {"features": features, "loss": loss, "target": target, "epsilon": epsilon, "delta": delta, "rows": rows}
 
-    def asked_of(
-        self, tables: Sequence[TableSchema], features: Sequence[str], target: str, table: str | None, where: str | None
-    ) -> SessionFit:
-        """Return the recipe that fits a clone of this estimator in a session; `session.fit` performs it.
-
-        Raises:
-            PlanError, InvalidParameter: it cannot be fitted so.
-        """
-        asked = AskedColumns.of(tables, features, target, table, where)
-        if self.bounds is not None:
-            raise InvalidParameter("In a session the bounds are those of its columns.", hint="leave bounds= out")
-        if self._relation().value != asked.relation:
-            raise InvalidParameter(
-                f"{type(self).__name__} is for {self._relation().value} neighbours, and this account is for "
-                f"{asked.relation}.",
-                hint=f"relation={asked.relation!r}",
-            )
-        model = clone(self)
-        model.bounds = asked.facts
-        loss, bounds, labels = model._declare(asked.target)
-        model._check()
-        model._columns = read_bounds(asked.facts, list(asked.facts), named=True)
-        given = model._descent(loss, bounds)
-        text = asked.sql(labels)
-        return SessionFit(**given, sql=text, per_person=asked.per_person, centred=True, model=model)
+    def _recipe_of(self, asked: AskedColumns) -> LinearDescent:
+        loss, bounds, labels = self._declare(asked.target)
+        self._check()
+        given = self._descent(loss, bounds)
+        return LinearDescent(**given, sql=asked.sql(labels), per_person=asked.per_person, centred=True)
 
     def evaluation_of(
         self,
@@ -114,26 +90,17 @@ class LinearModel(PrivateEstimator):
         """Return the predictions that follow from scores: places of labels, or numbers."""
 
     @abstractmethod
-    def _declare(self, target: Fact) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
+    def _declare(self, target: Fact | None) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
         """Take what is declared of the target, where the parameters say nothing of it; return the loss, a regressor's
         bounds and a classifier's labels.
         """
 
-    def accept(self, recipe: LinearDescent, plan: Plan, state: Any) -> None:
-        """Take the state of a fit: everything that predictions are made of."""
-        self._features, self._columns, self._plan = recipe.features, recipe.features.columns, plan
-        self.loss_ = PrivacyLoss(plan.payers[0].events)
-        if isinstance(recipe, SessionFit):
-            self.n_features_in_ = len(self._columns)
-            self.feature_names_in_ = np.array([c.name for c in self._columns], dtype=object)
-            self._declared()
+    def _take(self, state: Any) -> None:
+        self._features = Features(self._columns, self.basis, self.knots)
         self._weights = np.array(state["weights"])
         self.steps_, self._clip = state["steps"], state["clip"]
         self.coef_, self.intercept_ = self._features.coefficients(self._weights)
         self.terms_ = self._features.names
-
-    def _declared(self) -> None:
-        """Take what the parameters declare of the target."""
 
     def _check(self) -> None:
         """Refuse what can be seen without data."""
@@ -202,7 +169,7 @@ class _Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit
         self._fit(columns, found, self._loss(len(self.classes_)), None)
         return self
 
-    def _declare(self, target: Fact) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
+    def _declare(self, target: Fact | None) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
         if self.classes is None and isinstance(target, Values):
             self.classes = [value for value in target.values if value is not None]
         if self.classes is None or isinstance(self.classes, str):
@@ -370,7 +337,7 @@ class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-l
         self._fit(columns, found, loss, (self._target.low, self._target.high))
         return self
 
-    def _declare(self, target: Fact) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
+    def _declare(self, target: Fact | None) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
         if isinstance(target, Values):
             raise InvalidParameter("the target of a regressor has bounds, and no values.", hint="dp.Range(LOW, HIGH)")
         if self.target is not None:
@@ -437,9 +404,8 @@ class LinearRegression(_Regressor):
             raise InvalidParameter(f"loss must be 'squared' or 'huber', not {self.loss!r}.")
         return Squared() if self.loss == "squared" else Huber()
 
-    def accept(self, recipe: LinearDescent, plan: Plan, state: Any) -> None:
-        """Take the state of a fit: everything that predictions are made of."""
-        super().accept(recipe, plan, state)
+    def _take(self, state: Any) -> None:
+        super()._take(state)
         low, high = self._target.low, self._target.high
         self.coef_ = self.coef_[0] * (high - low) / 2
         self.intercept_ = float(self.intercept_[0]) * (high - low) / 2 + (low + high) / 2
