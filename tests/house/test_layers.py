@@ -140,6 +140,8 @@ def test_the_second_derivation_of_a_cost_shares_no_code_with_the_first() -> None
         "discreet.mechanisms.additive.DiscreteLaplaceNoise",
         "discreet.mechanisms.additive.RoundedGaussianNoise",
         "discreet.mechanisms.exponential_quantile.ExponentialQuantile",
+        "discreet.mechanisms.rounds.GaussianRounds",
+        "discreet.mechanisms.rounds.Selection",
         "discreet.mechanisms.threshold.Threshold",
         "discreet.privacy.event.ApproximateEvent",
         "discreet.privacy.event.Composed",

@@ -25,6 +25,7 @@ from discreet.engine.sql_recipe import Questions, _part
 from discreet.errors import DiscreetError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.rounds import GaussianRounds
 from discreet.mechanisms.threshold import Threshold
 from discreet.plan import planner as planning
 from discreet.plan.auto_bounds.staged import kept, restored
@@ -42,6 +43,7 @@ MECHANISMS: dict[type[Any], str] = {
     RoundedGaussianNoise: "rounded Gaussian",
     ExponentialQuantile: "quantile by rank",
     Threshold: "selection of groups",
+    GaussianRounds: "selection of groups in rounds",
 }
 BUDGET = dp.Budget("1000", "0.1")
 SECRET = 0x9E3779B97F4A7C15  # in the place of the account's key, which is random
@@ -206,8 +208,8 @@ def _norms(s: Any) -> list[int]:
 
 def _law(mechanism: Any) -> list[Any]:
     """The mechanism's name and its exact public parameters."""
-    names = sorted(f.name for f in fields(mechanism) if not f.name.startswith("_"))
-    if getattr(mechanism, "min_people", None) == 1:  # as usual
+    names = sorted(f.name for f in fields(mechanism) if not f.name.startswith("_") and f.init)
+    if "min_people" in names and mechanism.min_people == 1:  # as usual
         names.remove("min_people")
     return [MECHANISMS[type(mechanism)], {name: _parameter(getattr(mechanism, name)) for name in names}]
 

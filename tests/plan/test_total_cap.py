@@ -105,7 +105,9 @@ def test_alone_it_needs_one_window_and_costs_what_one_group_with_all_rows_costs(
     query = plan(name, relation)
     times = 1 if relation is ADD else 2
     for text in query.statements:
-        assert text.count("OVER (PARTITION BY u") == 1
+        assert (
+            text.replace("count(*) OVER (PARTITION BY u)", "").count("OVER (PARTITION BY u") == 1
+        )  # weights count groups
     for measure, s in zip(query.question.measures, query.sensitivities, strict=True):
         assert s.l1 == times * 4 * measure.of_one_row or (measure.is_of_units and s.l1 == s.l0)
         assert s.l0 == min(times * 4, query.question.keys.count or times * 4)

@@ -40,6 +40,7 @@ SINGLE: dict[str, tuple[str, dict[str, Any]]] = {
     "private groups": ("SELECT note, COUNT(*) AS n FROM visits GROUP BY note", {"delta": "1e-4"}),
     "private groups, Gaussian": ("SELECT note, SUM(cost) AS s FROM visits GROUP BY note",
                                  {"noise": "gaussian", "delta": "1e-4"}),
+    "groups in rounds": ("SELECT note, COUNT(*) AS n FROM visits GROUP BY note", {"delta": "1e-4", "epsilon": 20}),
     "values": ("SELECT ward, COUNT(DISTINCT note) AS k, COUNT(*) AS n FROM visits GROUP BY ward", {}),
     "values of all": ("SELECT COUNT(DISTINCT note) AS k FROM visits", {}),
     "a median": ("SELECT MEDIAN(cost) AS m FROM visits", {}),

@@ -15,6 +15,8 @@ from discreet.engine.meter import Meter, PlannedUse, PrivateReads, drawn, follow
 from discreet.engine.recipe import Draw, Running
 from discreet.errors import BackendFailed, InternalError
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.rounds import GaussianRounds
+from discreet.plan.bound import with_shown
 from discreet.plan.quantile_tree.chosen import named
 from discreet.plan.quantile_tree.tree import ExactLeaves, Families, NoisyTree
 from discreet.plan.query import Query
@@ -137,11 +139,26 @@ class GroupsUse(CellUse):
     """The keys of the groups that the selection keeps, in the order of their keys."""
 
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> tuple[Key, ...]:
-        threshold, cells = self.query.allocation.threshold, self.cells(exact)
+        threshold = self.query.allocation.threshold
         assert threshold is not None
+        if isinstance(threshold, GaussianRounds):
+            return self._in_rounds(threshold, exact, rng)
+        cells = self.cells(exact)
         keys = sorted(filter(self.query.question.keys.holds, cells), key=sort_key)
         kept = threshold.keep([cells[k][-1] for k in keys], rng)
         return tuple(k for k, keep in zip(keys, kept, strict=True) if keep)
+
+    def _in_rounds(self, rounds: GaussianRounds, exact: PrivateReads, rng: Entropy) -> tuple[Key, ...]:
+        text, n = self.query.weights, len(self.query.question.keys.exprs)
+        keyed = self.query.is_keyed(text)
+        shown: dict[Key, int] = {}
+        for one in rounds.rounds:
+            rows = exact.read(with_shown(text, shown.values()), keyed)
+            sums = {_plain(row[:n]): (int(row[n]), int(row[n + 1])) for row in rows}
+            keys = sorted(filter(self.query.question.keys.holds, sums), key=sort_key)
+            kept = one.kept([sums[k][1] for k in keys], rng)
+            shown |= {k: sums[k][0] for k, keep in zip(keys, kept, strict=True) if keep}
+        return tuple(sorted(shown, key=sort_key))
 
 
 _PLAIN = frozenset({str, int, float, bool, type(None), dt.date, dt.datetime})

@@ -17,13 +17,14 @@ here (docs/proofs/bounding.md).
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from discreet.catalog.schema import Scalar, TableSchema
 from discreet.catalog.types import Type
 from discreet.errors import MissingBounds
+from discreet.mechanisms.rounds import WHOLE
 from discreet.plan.auto_bounds.caps import place_sql
 from discreet.plan.auto_bounds.ranges import value_place_sql
 from discreet.plan.measures.lattice_value import LatticeValue
@@ -159,6 +160,45 @@ def distinct_sql(b: BoundedQuery, measure: DistinctCount | DistinctTotal) -> str
         f'"unit bounded" AS (\n  SELECT {", ".join([*g, "d"])} FROM "unit values"\n  QUALIFY {" AND ".join(ranks)}\n)\n'
         f'SELECT {counted} FROM "unit bounded"{by}'
     )
+
+
+def weights_sql(b: BoundedQuery) -> str:
+    """Return the SQL of a round of selection: for each group its keys (`g0`, …), a hash of these (`h`), and the sum of
+    its weights (`m0`), both as text. No group is shown so far; `with_shown` says otherwise.
+
+    Guarantee:
+        A unit keeps the same groups as in the question's other columns. Of n of them that are not shown it gives
+        ⌊2²⁰/√n⌋ to each, whatever is shown: the floats of the database give just this number (docs/proofs/rounds.md).
+    """
+    g = _names("g", len(b.keys.exprs))
+    # the rows that a cap on all of them keeps follow from every column that is read of them
+    counted = b if b.most is not None else replace(b, measures=(UnitCount(),))
+    keys, own = ", ".join(g), ", ".join(f"b.{k}" for k in g)
+    left = ", ".join(f"b.{k} AS {k}" for k in ["u", *g])
+    weight = f"floor({WHOLE} / sqrt(count(*) OVER (PARTITION BY u)))"
+    return (
+        f'{_bounded(counted, ["u", *g])},\n"shown" AS (\n  SELECT TRY_CAST(unnest({_NONE_SHOWN}) AS UBIGINT) AS h\n),\n'
+        f'"unit left" AS (\n  SELECT {left} FROM "unit bounded" b LEFT JOIN "shown" k ON hash({own}) = k.h'
+        f'\n  WHERE k.h IS NULL\n),\n"group weights" AS (\n'
+        f'  SELECT {keys}, CAST(least(greatest({weight}, 0), {WHOLE}) AS BIGINT) AS w FROM "unit left"\n)\n'
+        f"SELECT {keys}, CAST(hash({keys}) AS VARCHAR) AS h, CAST(coalesce(sum(w), 0) AS VARCHAR) AS m0 "
+        f'FROM "group weights" GROUP BY {keys}'
+    )
+
+
+_NONE_SHOWN = "string_split('', ',')"
+
+
+def with_shown(text: str, shown: Collection[int]) -> str:
+    """Return the SQL of a later round: without the groups of these hashes, which were shown before. What is taken for
+    one of them by chance is left out as well.
+    """
+    return f"{before_shown(text)}string_split('{','.join(map(str, shown))}', ','){text.rpartition(_NONE_SHOWN)[2]}"
+
+
+def before_shown(text: str) -> str:
+    """Return what stands before the shown groups in a round's text: all that a user wrote."""
+    return text.rpartition(_NONE_SHOWN)[0]
 
 
 def tree_sql(b: BoundedQuery, shape: TreeShape) -> str:

@@ -20,7 +20,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, MissingFact, NotPrivate
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.mechanisms.threshold import Threshold
+from discreet.mechanisms.rounds import Selection, selection
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
 from discreet.privacy.unit import Relation, Sensitivity
@@ -87,7 +87,7 @@ class Allocation:
     """
 
     noises: tuple[Additive, ...]
-    threshold: Threshold | None
+    threshold: Selection | None
     reports: tuple[Additive, ...]
     events: Composed
     guarantee: Approximate
@@ -228,7 +228,7 @@ def allocate(
         max_groups, relation, least = select
         noise_delta = delta / 2 if kind is Kind.GAUSSIAN else Fraction(0)
         share = left / ((columns if width is None else width) + 1)
-        threshold = Threshold(share, delta - noise_delta, max_groups=max_groups, relation=relation, min_people=least)
+        threshold = selection(share, delta - noise_delta, max_groups, relation, least)
         for_columns = left - share
     named = {i: replace(q, epsilon=for_columns * trees[i][1] / columns) for i, q in by_rank.items()}
     for_columns -= sum((q.epsilon for q in named.values()), Fraction(0))

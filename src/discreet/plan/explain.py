@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from discreet.catalog.schema import TableSchema
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, ExponentialQuantile
+from discreet.mechanisms.rounds import GaussianRounds
 from discreet.plan.bound import bounding
 from discreet.plan.grouping_sets.split_budget import agreements, levels_of
 from discreet.plan.measures.measure import Measure
@@ -19,6 +20,7 @@ from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.unit import Relation, Sensitivity
 
 if TYPE_CHECKING:
+    from discreet.mechanisms.rounds import Selection
     from discreet.plan.decided import Decided
     from discreet.query.keys import GroupKeys
 
@@ -82,7 +84,9 @@ def citations(plan: Decided) -> list[str]:
         found.append(
             "Hay, Rastogi, Miklau, Suciu 2010, Boosting the accuracy of differentially private histograms, https://arxiv.org/abs/0904.0942"
         )
-    if plan.allocation.threshold is not None:
+    if isinstance(plan.allocation.threshold, GaussianRounds):
+        found.append("Swanberg, Desfontaines, Haney 2023, DP-SIPS, https://arxiv.org/abs/2301.01998")
+    elif plan.allocation.threshold is not None:
         found.append(
             "Desfontaines, Voss, Gipson, Mandayam 2022, Differentially private partition selection, https://arxiv.org/abs/2006.03684"
         )
@@ -130,12 +134,18 @@ def _groups(plan: Decided) -> list[str]:
         few = f", none of fewer than {threshold.min_people}" if threshold.min_people > 1 else ""
         return [
             f"Groups: private{_of_grid(q.keys)}. A unit enters at most {k}.{rows}",
-            f"  A group is shown by optimal partition selection, for {words(threshold.epsilon, threshold.delta)}:",
+            f"  A group is shown by {_selected(threshold)}, for {words(threshold.epsilon, threshold.delta)}:",
             f"  one with {threshold.kept_from(Fraction(19, 20))} units or more is kept in 19 of 20 cases{few}.",
         ]
     if not q.keys.exprs:
         return ["Groups: one, the whole table."]
     return [f"Groups: {q.keys.shown:,}, declared, so all are shown. A unit enters at most {k}{how}.{rows}"]
+
+
+def _selected(chosen: Selection) -> str:
+    if isinstance(chosen, GaussianRounds):
+        return f"weights, in {len(chosen.rounds)} rounds of Gaussian noise"
+    return "optimal partition selection"
 
 
 def _of_grid(keys: GroupKeys) -> str:

@@ -152,9 +152,11 @@ def equivalent(plan: Decided, given: Allocation, counted: tuple[float, float] | 
         if not ratios or isinstance(alone.noises[0], DiscreteLaplaceNoise):
             ratios.append(given.threshold.epsilon / alone.threshold.epsilon)
     least = min(ratios)
-    mu_squared = sum((n * (e.mu_squared or 0) for e, n in alone.events), Fraction(0))
-    if not mu_squared:
+    if not alone.is_gaussian:
         return part * float(least)
+    selected = Composed() if alone.threshold is None else alone.threshold.event()
+    mu_squared = sum((n * (e.mu_squared or 0) for e, n in alone.events), Fraction(0))
+    mu_squared -= sum((n * (e.mu_squared or 0) for e, n in selected), Fraction(0))
     delta = alone.guarantee.delta * (1 if alone.threshold is None else Fraction(1, 2))
     return PrivacyLoss(Composed([GaussianEvent(mu_squared * least)])).epsilon(delta=delta) / float(share)
 

@@ -22,7 +22,7 @@ from discreet.query.ranges import range_of
 from discreet.query.relation.node import MOST_PARTS, TextParts, is_once, nodes_in
 
 if TYPE_CHECKING:
-    from discreet.mechanisms.threshold import Threshold
+    from discreet.mechanisms.rounds import Selection
     from discreet.plan.decided import Decided
 
 SHOWN = Fraction(19, 20)
@@ -149,10 +149,10 @@ def missing(plan: Decided) -> str:
 
     Guarantee:
         Of groups with at least as many units as it says, counted within the caps, each is shown with probability
-        `SHOWN` or more; with one fewer, with less. Where totals are shown, groups are those of all keys, and what is
-        missing of them is in no total.
+        `SHOWN` or more; with one fewer, with less, where each unit has as many groups as its cap. Where totals are
+        shown, groups are those of all keys, and what is missing of them is in no total.
     """
-    threshold: Threshold | None = plan.allocation.threshold
+    threshold: Selection | None = plan.allocation.threshold
     if threshold is None:
         return ""
     unit = plan.question.table.unit

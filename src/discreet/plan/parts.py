@@ -12,7 +12,7 @@ from typing import Any
 
 from discreet.accounting.calibrate import calibrate
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import InvalidParameter, NotPrivate
+from discreet.errors import InvalidParameter, NotPrivate, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.draws import AddedNoise, DrawLaw
 from discreet.mechanisms.samples import Sampling
@@ -231,7 +231,15 @@ def kept_open(plan: Plan) -> Plan:
     Guarantee:
         The event dominates the run as an interactive mechanism, whoever chooses its inputs: a μ² where each draw has
         one, else (ε, δ) (docs/proofs/pipeline.md).
+
+    Raises:
+        UnsupportedQuery: its groups are selected in rounds.
     """
+    if any(query.weights for query in plan.measurements):
+        raise UnsupportedQuery(
+            "Undeclared groups are selected in rounds, which each read the data. A run that stays open reads it once.",
+            hint="declare the groups with dp.Values, or ask the query in a run that does not wait",
+        )
     (payer,) = plan.payers
     draws, g = payer.events, payer.guarantee
     whole: Event = ApproximateEvent(g.epsilon, g.delta)

@@ -17,8 +17,18 @@ from discreet.catalog.schema import Scalar, Values
 from discreet.errors import InternalError, InvalidParameter, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.rounds import GaussianRounds
 from discreet.mechanisms.summed import summed_noises
-from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, distinct_sql, needs_secret, tree_sql
+from discreet.plan.bound import (
+    BoundedQuery,
+    before_shown,
+    bounded_sql,
+    bounding,
+    distinct_sql,
+    needs_secret,
+    tree_sql,
+    weights_sql,
+)
 from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, sensitivity_of, tree_sensitivity
 from discreet.plan.decided import FirstChoice
 from discreet.plan.measures.measure import DistinctCount, DistinctTotal, Measure
@@ -73,8 +83,14 @@ class Query:
     @property
     def statements(self) -> tuple[str, ...]:
         """Every text that the database will run."""
-        texts = (*self.truncation, self.sql, *(own for _, own in (*self.distinct, *self.trees)))
+        texts = (*self.truncation, self.sql, *(own for _, own in (*self.distinct, *self.trees)), self.weights)
         return tuple(text for text in texts if text)
+
+    @property
+    def weights(self) -> str:
+        """The statement of a round of selection, before any group is shown; empty where none selects in rounds."""
+        chosen = isinstance(self.allocation.threshold, GaussianRounds)
+        return weights_sql(bounding(self.question)) if chosen else ""
 
     @property
     def reports(self) -> tuple[Report, ...]:
@@ -111,7 +127,10 @@ class Query:
         """Whether this statement has the `$secret` parameter; constants of the user may be spelled like it."""
         if text in [own for _, own in self.distinct]:
             return not self.question.table.unit.is_row
-        return text in (self.sql, *(own for _, own in self.trees)) and needs_secret(self.question)
+        keyed = text in (self.sql, *(own for _, own in self.trees))
+        if not keyed and (weights := self.weights):
+            keyed = text.startswith(before_shown(weights))  # of any round
+        return keyed and needs_secret(self.question)
 
     def column(self, name: str) -> Node:
         """Return an output column's expression, by its name.
@@ -441,6 +460,7 @@ def measurement_of(plan: Query) -> Measurement:
         tuple(Level(v.kept, v.noises) for v in a.levels),
         a.threshold,
         a.reports,
+        plan.weights,
     )
 
 

@@ -16,6 +16,8 @@ from fractions import Fraction
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.rounds import GaussianRounds
+from discreet.mechanisms.threshold import Threshold
 from discreet.privacy.event import Composed
 from discreet.verify.census import check_price, derive_census, derive_reports, derive_values
 from discreet.verify.claim import Cost, Look, Measurement, PlanClaim
@@ -38,6 +40,7 @@ from discreet.verify.price import (
 from discreet.verify.quantile_tree import DerivedTree, derive_tree
 from discreet.verify.shapes import reject
 from discreet.verify.view import check_views
+from discreet.verify.weights import derive_weights, rounds_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,7 @@ def _read(m: Measurement) -> Found:
     apart = [(i, derive_distinct(text, m.source)) for i, text in m.distinct]
     trees = tuple(derive_tree(tree.sql, m.source) for tree in m.trees)
     others = [*(d for _, d in apart), *(d.reach for d in trees)]
+    others += [derive_weights(m.weights, m.source)] if m.weights else []
     # without sums over units, what the groups are is said by the statements that count apart
     summed = derive(m.sql, m.source) if m.sql or not others else replace(others[0], spans=(), totals=())
     groups = max(_reach(d, m) for d in (summed, *others))
@@ -169,6 +173,8 @@ def _read(m: Measurement) -> Found:
     if len(reports) != len(m.reports):
         reject("the report of truncation")
     spans, totals = list(summed.spans), list(summed.totals or (None,) * len(summed.spans))
+    if isinstance(m.threshold, GaussianRounds) != bool(m.weights):
+        reject("the selection of groups")
     if m.threshold is not None:
         if spans[-1:] not in ([(1, 1)], [(0, 1)]):
             reject("the count of units by which groups are selected")
@@ -233,6 +239,7 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> PricedPart:
         tuple(by_rank),
         *_fixed(m, facts.groups, replace=replace),
         2 * facts.groups if replace else facts.groups,
+        rounds_cost(m.threshold, facts.groups, replace=replace) if isinstance(m.threshold, GaussianRounds) else None,
     )
 
 
@@ -262,16 +269,17 @@ def _check_layers(m: Measurement, facts: Found) -> None:
 
 
 def _fixed(m: Measurement, groups: int, *, replace: bool) -> tuple[Fraction, Fraction]:
-    """Return the (ε, δ) of the reports and of the selection of groups."""
+    """Return the (ε, δ) of the reports and of an optimal selection of groups."""
     epsilon, delta = Fraction(0), Fraction(0)
     for report in m.reports:
         if not isinstance(report, DiscreteLaplaceNoise):
             reject("a noise of unknown kind")
         epsilon += (2 if replace else 1) / report.scale  # a unit that is replaced leaves one count for another
     if m.threshold is not None:
-        epsilon, delta = epsilon + m.threshold.epsilon, m.threshold.delta
         if m.threshold.max_groups < groups or m.threshold.touched < (2 * groups if replace else groups):
             reject("the selection of groups, which is for fewer groups")
+        if isinstance(m.threshold, Threshold):
+            epsilon, delta = epsilon + m.threshold.epsilon, m.threshold.delta
     return epsilon, delta
 
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.draws import DrawLaw
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.rounds import Selection
 from discreet.mechanisms.samples import Sampling
-from discreet.mechanisms.threshold import Threshold
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.derive import PrivateRows
@@ -84,6 +84,7 @@ class Measurement:
         levels: the totals that are measured as well.
         threshold: the selection of groups, where these are private.
         reports: for each truncation report, the noise of each of its counts.
+        weights: sums the weights of a round of selection, of which the first is this text; empty where there is none.
     """
 
     source: PrivateRows
@@ -97,8 +98,9 @@ class Measurement:
     columns: tuple[NoisyColumn, ...]
     trees: tuple[Tree, ...] = ()
     levels: tuple[Level, ...] = ()
-    threshold: Threshold | None = None
+    threshold: Selection | None = None
     reports: tuple[Additive, ...] = ()
+    weights: str = ""
 
     @property
     def declared(self) -> int | None:
@@ -229,6 +231,6 @@ class PlanClaim:
         """Every text that the database runs."""
         found = [look.sql for look in self.looks]
         for m in self.measurements:
-            found += [*m.truncation, m.sql, *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
+            found += [*m.truncation, m.sql, *(own for _, own in m.distinct), *(t.sql for t in m.trees), m.weights]
         found += [part.sql for part in self.parts]
         return tuple(text for text in found if text)

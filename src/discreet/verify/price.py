@@ -99,6 +99,21 @@ def tree_moves(found: DerivedTree, groups: int, *, replace: bool) -> Moves:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundsCost:
+    """The (ε, δ) of a selection of groups in rounds of Gaussian noise, and the μ² and the failures of its rounds."""
+
+    epsilon: Fraction
+    delta: Fraction
+    mu_squared: Fraction
+    failure: Fraction
+
+    @property
+    def fits(self) -> bool:
+        """Whether the rounds cost no more than (ε, δ)."""
+        return gaussian_fits(self.mu_squared, self.epsilon, self.delta - self.failure)
+
+
+@dataclass(frozen=True, slots=True)
 class PricedPart:
     """What one measurement's noise is for.
 
@@ -107,9 +122,10 @@ class PricedPart:
         sure: these, and the finest groups of columns whose totals are measured as well.
         levelled: the ε or μ² of those columns.
         by_rank: the ε of the choices by rank, for each quantile.
-        fixed: the ε of the reports and of the selection of groups.
+        fixed: the ε of the reports and of an optimal selection of groups.
         failure: the δ of the selection.
         reach: how many groups one unit can change.
+        rounds: what a selection in rounds costs.
     """
 
     paid: tuple[tuple[Moves, Additive], ...]
@@ -119,6 +135,13 @@ class PricedPart:
     fixed: Fraction
     failure: Fraction
     reach: int
+    rounds: RoundsCost | None = None
+
+    @property
+    def chosen(self) -> tuple[Fraction, Fraction]:
+        """The (ε, δ) of reports, selections and choices by rank."""
+        epsilon = sum(self.by_rank, self.fixed)
+        return (epsilon, self.failure) if self.rounds is None else (epsilon + self.rounds.epsilon, self.rounds.delta)
 
     @property
     def priced(self) -> tuple[Fraction, Fraction, list[tuple[Moves, Fraction]]]:
@@ -169,13 +192,13 @@ def _check_part(parts: Sequence[PricedPart], cost: Cost) -> None:
     priced = [part.priced for part in parts]
     pure = sum((p for p, _, _ in priced), Fraction(0))
     mu_squared = sum((m for _, m, _ in priced), Fraction(0))
-    fixed = sum((sum(part.by_rank, part.fixed) for part in parts), Fraction(0))
-    left, left_delta = cost.epsilon - fixed, cost.delta - sum((p.failure for p in parts), Fraction(0))
+    left = cost.epsilon - sum((part.chosen[0] for part in parts), Fraction(0))
+    left_delta = cost.delta - sum((part.chosen[1] for part in parts), Fraction(0))
     if mu_squared and pure:
         reject("two kinds of noise in one plan")
-    if left < 0 or left_delta < 0:
+    if left < 0 or left_delta < 0 or not all(part.rounds is None or part.rounds.fits for part in parts):
         reject("the price of the selection, the reports or the choices by rank")
-    if mu_squared and not _gaussian_fits(mu_squared, left, left_delta):
+    if mu_squared and not gaussian_fits(mu_squared, left, left_delta):
         reject("the price of the Gaussian columns")
     if pure <= left:
         return
@@ -195,6 +218,8 @@ def check_events(parts: Sequence[PricedPart], cost: Cost) -> None:
         own, own_mu, _ = part.priced
         pure, mu_squared = pure + own + sum(part.by_rank, part.fixed), mu_squared + own_mu
         failure += part.failure
+        if part.rounds is not None:
+            mu_squared, failure = mu_squared + part.rounds.mu_squared, failure + part.rounds.failure
     told, told_mu, told_delta = _sums(cost)
     if told < pure or told_mu < mu_squared or told_delta < failure:
         reject("what the ledger is told")
@@ -260,6 +285,7 @@ def check_divergence(parts: Sequence[PricedPart], cost: Cost) -> None:
     needed = 0.0
     for part in parts:
         needed += sum(_float(width**2 / (8 * part.reach)) for width in part.by_rank)
+        needed += 0.0 if part.rounds is None else _float(part.rounds.mu_squared / 2)
         for move, noise in part.sure:
             if isinstance(noise, DiscreteLaplaceNoise):
                 needed += move.surely * _divergence(move.far, noise.scale)
@@ -292,7 +318,7 @@ def _divergence(far: int, scale: Fraction) -> float:
     return max(far - between, 0.0) * step
 
 
-def _gaussian_fits(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
+def gaussian_fits(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     """Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) ≤ δ, to six digits: Balle, Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530."""
     from scipy.special import log_ndtr
 
@@ -313,7 +339,7 @@ def _laplace_fits(columns: list[tuple[Moves, Fraction]], epsilon: Fraction, delt
     top = max(far / scale for far, scale, _ in shifts)
     spread = sum(many * (far / scale) ** 2 for far, scale, many in shifts)
     if sum(many for *_, many in shifts) > _MANY:  # so many that the sum of the losses is normal
-        return _gaussian_fits(Fraction(spread), epsilon, min(delta * 2, Fraction(1, 2)))
+        return gaussian_fits(Fraction(spread), epsilon, min(delta * 2, Fraction(1, 2)))
     most = sum(many * far / scale for far, scale, many in shifts)
     reach = min(most, spread / 2 + 12 * math.sqrt(spread) + top)
     fine = max(math.ceil(top * _GRID / reach), 1)

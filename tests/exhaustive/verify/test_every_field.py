@@ -17,8 +17,8 @@ from discreet.privacy.codec import fraction_text
 from discreet.verify.certificate.checker import check
 from tests.exhaustive.verify.test_forged import honest
 
-NAMES = ("two keys", "Gaussian", "private groups", "values", "quartiles", "a median", "totals", "a report",
-         "both chosen", "a join", "by keys")  # fmt: skip
+NAMES = ("two keys", "Gaussian", "private groups", "groups in rounds", "values", "quartiles", "a median", "totals",
+         "a report", "both chosen", "a join", "by keys")  # fmt: skip
 
 READERS: list[tuple[str, set[str]]] = [
     (r"answer(/.*)?", {"release"}),
@@ -41,7 +41,7 @@ READERS: list[tuple[str, set[str]]] = [
     (r"claim/looks(/\*)?", {"events", "bounds", "sensitivity"}),
     (r"claim/measurements(/\*)?", {"noise", "bounds", "sensitivity"}),
     (r"claim/.*/source(/.*)?", {"bounds", "tables"}),
-    (r"claim/.*/(sql|truncation|distinct)(/.*)?", {"bounds", "charge"}),
+    (r"claim/.*/(sql|truncation|distinct|weights)(/.*)?", {"bounds", "charge"}),
     (r"claim/.*/(keys|lists|counts|kind)(/.*)?", {"bounds", "charge"}),
     (r"claim/.*/groups", {"sensitivity"}),
     (r"claim/.*/rows", {"sensitivity", "charge", "release"}),

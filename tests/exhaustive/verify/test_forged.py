@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import discreet as dp
 from discreet.privacy.codec import fraction_text
 from discreet.verify.certificate.checker import STEPS, check
 from tests.verify.asked import SEVERAL, SINGLE, ask, exported, plain, shop, visits
@@ -22,6 +23,7 @@ WANTED = {
     "means": (False, "replace"),
     "Gaussian": (False, "add-remove"),
     "private groups": (False, "add-remove"),
+    "groups in rounds": (False, "replace"),
     "values": (False, "add-remove"),
     "quartiles": (False, "add-remove"),
     "a median": (False, "replace"),
@@ -39,7 +41,10 @@ WANTED = {
 def honest(name: str) -> tuple[Document, tuple[str, ...]]:
     """A certificate and the export of its ledger, which has a later entry as well."""
     several, relation = WANTED[name]
-    where = (shop if several else visits)(relation=relation)
+    unit: dict[str, Any] = (
+        {"unit": dp.PrivacyUnit("uid", max_groups=8, max_rows=3)} if name == "groups in rounds" else {}
+    )
+    where = (shop if several else visits)(relation=relation, **unit)
     sql, options = (SEVERAL if several else SINGLE)[name]
     release = ask(where, sql, options)
     document = plain(release.certificate())
@@ -267,6 +272,14 @@ NUMBERS: list[tuple[str, str, Change, str]] = [
     ("private groups", "a selection with more ε", put(*M, "threshold", "epsilon", to="9/10"), "noise"),
     ("private groups", "a selection with less ε, not told", put(*M, "threshold", "epsilon", to="1/10"), "events"),
     ("private groups", "a selection under another relation", put(*M, "threshold", "relation", to="replace"), "events"),
+    ("groups in rounds", "a selection with more ε", put(*M, "threshold", "epsilon", to="19/1"), "noise"),
+    ("groups in rounds", "a selection with less ε, not told", put(*M, "threshold", "epsilon", to="1/10"), "events"),
+    ("groups in rounds", "a selection for fewer groups", put(*M, "threshold", "max_groups", to=7), "noise"),
+    ("groups in rounds", "a threshold for rounds", put(*M, "threshold", to=lambda t: {
+        **t, "kind": "threshold", "min_people": 1}), "bounds"),
+    ("groups in rounds", "no weights", put(*M, "weights", to=""), "bounds"),
+    ("groups in rounds", "each round fails once", lambda d: tell(d, lambda e: next(
+        x for x in e if x["event"] == "approximate" and x["epsilon"] == "0/1").update(count=2)), "events"),
     ("private groups", "no selection", put(*M, "threshold", to=None), "bounds"),
     ("private groups", "declared keys", put(*M, "lists", to=[3]), "bounds"),
     ("two keys", "private keys", put(*M, "lists", to=None), "bounds"),

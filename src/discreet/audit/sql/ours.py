@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -23,6 +24,7 @@ from discreet.engine.connect import connect
 from discreet.engine.release import Release
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, MissingExtra
+from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import alone
 from discreet.privacy.exact import Real
@@ -157,14 +159,15 @@ class Ours:
 
     def bulk(self, first: Connection, second: Connection, query: str) -> tuple[Draws, Draws]:
         """Draws of the noisy tables of two neighbours, or of their releases."""
-        if self.releases or self._reads_trees(first, query):
+        if self.releases or self._reads_more(first, query):
             return self._releases(first, query), self._releases(second, query)
         return noisy_tables(self.exact(first, query), self.exact(second, query))
 
-    def _reads_trees(self, connection: Connection, query: str) -> bool:
-        """Whether the answer has more in it than cells; then all of it is looked at."""
+    def _reads_more(self, connection: Connection, query: str) -> bool:
+        """Whether the answer has more in it than cells, or follows from more; then all of it is looked at."""
         try:
-            return bool(self.plan(connection, query).trees)
+            plan = self.plan(connection, query)
+            return bool(plan.trees or plan.weights)
         except DiscreetError:
             return False
 
@@ -189,12 +192,14 @@ class Ours:
         try:
             plan = self.plan(connection, query)
             run = connection.run(plan, self.secret)
-            read = {text: run(text) for text in plan.statements}
+            read = cache(run)  # of a later round of selection, for each set of groups shown before
+            for text in plan.statements:
+                read(text)
         except DiscreetError as refusal:
             raised = Raised(type(refusal).__name__, str(refusal))
             return lambda n: [raised] * n
         rng, whole = SystemEntropy(), alone(plan, "audited")
-        return lambda n: [shown(Release(whole, measure(plan, read.__getitem__, rng))) for _ in range(n)]
+        return lambda n: [shown(Release(whole, measure(plan, read, rng))) for _ in range(n)]
 
     def session(self, frames: Mapping[str, Any]) -> Session:
         """Return a new session over the frames, with a fresh in-memory ledger."""
@@ -292,6 +297,7 @@ def _groups(exact: Exact, keys: Sequence[Key], n: int) -> list[NDArray[np.float6
         shown = np.full(n, float(cells is not None))
         if allocation.threshold is not None:
             if cells is not None:
+                assert isinstance(allocation.threshold, Threshold)  # of rounds whole releases are drawn
                 shown = np.asarray(allocation.threshold.keep([cells[-1]] * n, rng), dtype=np.float64)
             columns.append(shown)
         for i, noise in enumerate(allocation.noises):

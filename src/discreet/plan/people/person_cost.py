@@ -314,13 +314,17 @@ def rates_of(plan: Query, rule: Filter, worst: Tally) -> Rates:
     """Return the rates of a plan under a person's filter; `worst` is what the whole charge costs under it.
 
     What is charged by contribution is the noise of sums. The rest of the plan's events, whatever they are of, is
-    charged in full; where the two do not make up the plan's events, or one has no price of its own in this filter,
-    everybody is charged `worst`.
+    charged in full, the selection of groups at its (ε, δ) where these add up. Where all do not make up the plan's
+    events, or one has no price of its own in this filter, everybody is charged `worst`.
     """
     columns = _noisy_columns(plan)
     own = sum((events for _, events in columns), Composed())
-    rest = _without(plan.allocation.events, own)
+    chosen = plan.allocation.threshold
+    apart = chosen.event() if chosen is not None and isinstance(rule, BasicFilter) else Composed()
+    rest = _without(plan.allocation.events, own + apart)
     fixed = None if rest is None else _fixed(rest, rule)
+    if fixed is not None and chosen is not None and apart:
+        fixed = fixed[0] + chosen.epsilon, fixed[1] + chosen.delta
     found = [rate_of(noises, rule) for noises, _ in columns]
     if not columns or fixed is None or None in found:
         return Rates((), worst)

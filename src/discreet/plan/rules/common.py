@@ -21,7 +21,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.mechanisms.threshold import Threshold
+from discreet.mechanisms.rounds import selection
 from discreet.plan.bound import bounding
 from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, as_small
 from discreet.plan.measures.measure import Measure
@@ -170,13 +170,8 @@ def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: 
         threshold = None
         if given.selection:
             k, table = bounding(p.question).max_groups, p.question.table
-            threshold = Threshold(
-                epsilon * given.selection,
-                selection_delta,
-                max_groups=k,
-                relation=table.relation,
-                min_people=table.min_people,
-            )
+            share = epsilon * given.selection
+            threshold = selection(share, selection_delta, k, table.relation, table.min_people)
         mine = threshold.event() if threshold else Composed()
         mine += sum((n.event(s) for n, s in zip(own, p.sensitivities, strict=True)), Composed())
         for n, (s, depth) in zip(own_trees, _levels(p), strict=True):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from discreet.mechanisms.rounds import WHOLE
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.certificate.events import of_charge, of_measurements
@@ -239,9 +240,10 @@ def _reasons_of(m: Measurement, change: str) -> list[str]:
         kept = ", ".join(f"g{i}" for i in v.kept) or "no key"
         found.append(f"Totals by {kept} are sums of the groups, and move as these do together.")
     if m.threshold is not None:
-        found.append(
-            f"Selection of groups: a unit is in at most {m.threshold.max_groups:,} of them, counted once in each."
+        how = (
+            f"gives {WHOLE:,}/√n to each of its n that are not shown so far" if m.weights else "is counted once in each"
         )
+        found.append(f"Selection of groups: a unit is in at most {m.threshold.max_groups:,} of them, and {how}.")
     counts = "one of its counts" + (", and leaves it for another" if change == _REPLACED else "")
     return found + [f"Report {i}: a unit is in {counts} when it {change}." for i in range(len(m.reports))]
 

@@ -15,6 +15,7 @@ from discreet.ledger.entry import Opened
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.draws import DrawLaw
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.rounds import GaussianRounds
 from discreet.mechanisms.threshold import Threshold
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.guarantee import Budget
@@ -107,6 +108,8 @@ def _named(mechanism: object) -> str:
             return mechanism.name
         case Threshold():
             return "optimal private selection of groups"
+        case GaussianRounds():
+            return "private selection of groups by weights, in rounds of Gaussian noise, rounded to whole numbers"
         case _:
             return "unknown"
 

@@ -23,6 +23,7 @@ from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.noisy_max import NoisyMax
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.rounds import MOST_GROUPS, GaussianRounds
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
 from discreet.mechanisms.sparse_vector import SparseVector
 from discreet.mechanisms.streams.binary_tree import BinaryTree
@@ -259,6 +260,8 @@ _SOURCE = fields(
     tables=named(_TABLE),
     view=optional(text),
 )
+_GROUPS: dict[str, Form[Any]] = {"epsilon": fraction, "delta": fraction, "max_groups": number, "relation": _RELATION}
+_IN_ROUNDS = {**_GROUPS, "max_groups": _most(MOST_GROUPS, "a unit is in more groups than rounds are for")}
 _MEASUREMENT = fields(
     Measurement,
     "a measurement",
@@ -285,17 +288,15 @@ _MEASUREMENT = fields(
     ),
     levels=listed(fields(Level, "a level of totals", kept=listed(number), noises=listed(_NOISE))),
     threshold=optional(
-        fields(
-            Threshold,
-            "a selection of groups",
-            epsilon=fraction,
-            delta=fraction,
-            max_groups=number,
-            relation=_RELATION,
-            min_people=number,
+        _mechanism(
+            {
+                "threshold": (Threshold, {**_GROUPS, "min_people": number}),
+                "gaussian-rounds": (GaussianRounds, _IN_ROUNDS),
+            }
         )
     ),
     reports=listed(_NOISE),
+    weights=text,
 )
 _LOOK = fields(
     Look,
