@@ -5,6 +5,9 @@ from __future__ import annotations
 from discreet.learn.evaluation import EvaluatedNumber as EvaluatedNumber
 from discreet.learn.evaluation import Evaluation as Evaluation
 from discreet.learn.evaluation import evaluate as evaluate
+from discreet.learn.gram import PCA as PCA
+from discreet.learn.gram import Gram as Gram
+from discreet.learn.gram import StandardScaler as StandardScaler
 from discreet.learn.linear import LinearRegression as LinearRegression
 from discreet.learn.linear import LinearSVC as LinearSVC
 from discreet.learn.linear import LogisticRegression as LogisticRegression

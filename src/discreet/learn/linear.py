@@ -14,17 +14,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.engine.person_recipe import PersonRecipe
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.asked import AskedColumns
 from discreet.learn.descent import LinearDescent
 from discreet.learn.estimator import PrivateEstimator
 from discreet.learn.evaluation import Evaluating, evaluation_of
 from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
+from discreet.learn.gram import GramRegression
 from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
 from discreet.privacy.exact import Real, count
 from discreet.privacy.unit import Relation
-
-SOLVERS = ("gradient",)
 
 
 class LinearModel(PrivateEstimator):
@@ -46,29 +46,28 @@ class LinearModel(PrivateEstimator):
     intercept_: Any
     terms_: list[str]
     steps_: int
+    _solvers: ClassVar[tuple[str, ...]] = ("gradient",)
     _weights: Floats
     _features: Features
     _target: DeclaredColumn
 
     def _fit(self, columns: Sequence[Floats], y: Floats, loss: RowLoss, target: tuple[float, float] | None) -> None:
-        given = self._descent(loss, target)
-        if given["rows"] is None and self._relation() is Relation.REPLACE:
-            given["rows"] = len(y)  # public under replace, where each row is a unit and none is dropped
+        # public under replace, where each row is a unit and none is dropped
+        known = {"rows": len(y)} if self.rows is None and self._relation() is Relation.REPLACE else {}
         fact = Range(0, max(loss.outputs, 2), integer=True) if target is None else Range(*target)
-        self._draw(LinearDescent(**given), columns, (y, fact))
+        self._draw(self._recipe(loss, target, **known), columns, (y, fact))
 
-    def _descent(self, loss: RowLoss, target: tuple[float, float] | None) -> dict[str, Any]:
-        """Return what a descent is asked with."""
+    def _recipe(self, loss: RowLoss, target: tuple[float, float] | None, **asked: Any) -> PersonRecipe:
+        """Return what the solver draws."""
         epsilon, delta = self._guarantee()
         features = Features(self._columns, self.basis, self.knots)
-        rows = None if self.rows is None else count("rows", self.rows)
-        return {"features": features, "loss": loss, "target": target, "epsilon": epsilon, "delta": delta, "rows": rows}
+        known: dict[str, Any] = {"rows": None if self.rows is None else count("rows", self.rows)}
+        return LinearDescent(features, loss, target, epsilon, delta, **known | asked)
 
-    def _recipe_of(self, asked: AskedColumns) -> LinearDescent:
+    def _recipe_of(self, asked: AskedColumns) -> PersonRecipe:
         loss, bounds, labels = self._declare(asked.target)
         self._check()
-        given = self._descent(loss, bounds)
-        return LinearDescent(**given, sql=asked.sql(labels), per_person=asked.per_person, centred=True)
+        return self._recipe(loss, bounds, sql=asked.sql(labels), per_person=asked.per_person, centred=True)
 
     def evaluation_of(
         self,
@@ -98,16 +97,16 @@ class LinearModel(PrivateEstimator):
     def _take(self, state: Any) -> None:
         self._features = Features(self._columns, self.basis, self.knots)
         self._weights = np.array(state["weights"])
-        self.steps_, self._clip = state["steps"], state["clip"]
+        self.steps_, self._clip = state["steps"], state.get("clip")
         self.coef_, self.intercept_ = self._features.coefficients(self._weights)
         self.terms_ = self._features.names
 
     def _check(self) -> None:
         """Refuse what can be seen without data."""
         _, delta = self._guarantee()
-        if self.solver not in SOLVERS:
-            raise InvalidParameter(f"solver must be one of {', '.join(map(repr, SOLVERS))}, not {self.solver!r}.")
-        if not delta:
+        if self.solver not in self._solvers:
+            raise InvalidParameter(f"solver must be one of {', '.join(map(repr, self._solvers))}, not {self.solver!r}.")
+        if not delta and self.solver == "gradient":
             raise InvalidParameter("Gradient descent with Gaussian noise needs delta above 0.", hint="delta=1e-6")
         Features((), self.basis, self.knots)
         self._relation()
@@ -118,6 +117,8 @@ class LinearModel(PrivateEstimator):
         return self._features.scores(columns, self._weights, len(columns[0]))
 
     def _explained(self) -> str:
+        if self.solver == "gram":
+            return f"Least squares of a Gram matrix of {self._features.width} features, drawn once."
         return (
             f"Gradient descent: {self.steps_} steps, each person's gradient clipped to a length of {self._clip:g}, on "
             f"{self._features.width} features of {len(self._columns)} columns."
@@ -368,6 +369,8 @@ class LinearRegression(_Regressor):
         docs/proofs/learn.md.
     """
 
+    _solvers = ("gradient", "gram")
+
     def __init__(
         self,
         *,
@@ -392,12 +395,25 @@ class LinearRegression(_Regressor):
             loss: "squared", or "huber", which is linear beyond an eighth of the target's range.
             basis: "linear", or "gam" for a sum of functions of each column.
             knots: how many public knots such a function has.
-            solver: "gradient".
+            solver: "gradient", or "gram" for one noisy Gram matrix, which takes no clipping and any δ.
             rows: a public guess at the number of rows, in place of a noisy count.
             relation: "add-remove" or "replace".
         """
         self.epsilon, self.delta, self.bounds, self.target, self.loss = epsilon, delta, bounds, target, loss
         self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
+
+    def _recipe(self, loss: RowLoss, target: tuple[float, float] | None, **asked: Any) -> PersonRecipe:
+        if self.solver == "gradient":
+            return super()._recipe(loss, target, **asked)
+        asked.pop("rows", None)
+        epsilon, delta = self._guarantee()
+        given = {"basis": self.basis, "knots": self.knots, "target": target, **asked}
+        return GramRegression(self._columns, epsilon, delta, **given)
+
+    def _check(self) -> None:
+        super()._check()
+        if self.solver == "gram" and self.loss != "squared":
+            raise InvalidParameter("solver='gram' has the squared loss alone.", hint="loss='squared'")
 
     def _loss(self) -> RowLoss:
         if self.loss not in ("squared", "huber"):

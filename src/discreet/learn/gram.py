@@ -1,0 +1,408 @@
+"""One noisy Gram matrix of declared features, and what follows from it: covariance, components, scales, lines.
+
+A row is x = (features, 1), and y where there is a target, all within public bounds; the sum of x·xᵀ over rows is drawn
+once. Entries (i, j) and (j, i) have noise of their own and are averaged. Whatever follows is free.
+
+Guarantee:
+    (ε, δ)-DP for one person under the relation of the account: a person's part keeps to the planned length, which the
+    meter checks in integers. So is everything that follows from the noisy matrix.
+
+References:
+    Dwork, Talwar, Thakurta, Zhang 2014 (Analyze Gauss), https://doi.org/10.1145/2591796.2591883; docs/proofs/learn.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.engine.recipe import Draw
+from discreet.engine.row_factor import RowFactor
+from discreet.errors import InvalidParameter
+from discreet.learn.asked import AskedColumns, DeclaredRows
+from discreet.learn.estimator import PrivateEstimator
+from discreet.learn.features import BITS, Features
+from discreet.learn.losses import Floats
+from discreet.plan.parts import person_part, plan_recipe
+from discreet.privacy.exact import Real, count
+
+if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
+    from discreet.engine.person_parts import Parts, PeopleRows
+    from discreet.engine.recipe import Running
+    from discreet.plan.plan import Plan
+
+_FAR = 1e6  # no weight is larger
+_RIDGE = 0.5
+_COARSEST = 6  # bits of a grid on which rows are hardly rounded
+_LARGEST = 61  # bits of the squares of a person's part
+
+
+@dataclass(frozen=True)
+class GramSum(DeclaredRows):
+    """The noisy sum of x·xᵀ over rows.
+
+    Attributes:
+        basis: of the features: "linear" or "gam".
+        knots: of the basis "gam".
+        target: the bounds of y, which is scaled to [−1, 1]; None where there is none.
+    """
+
+    basis: str = "linear"
+    knots: int = 12
+    target: tuple[float, float] | None = None
+
+    @property
+    def features(self) -> Features:
+        """The features, the last of which is constant."""
+        return Features(self.columns, self.basis, self.knots)
+
+    @property
+    def width(self) -> int:
+        """How many rows the matrix has."""
+        return self.features.width + (self.target is not None)
+
+    @property
+    def bits(self) -> int:
+        """Of the grid of one of the factors: so fine that squares of a person's part fit in 62 bits."""
+        return min(BITS, (_LARGEST - 2 * self.width.bit_length() - 2 * self.per_person.bit_length()) // 2 - BITS - 1)
+
+    def _longest(self, bits: int) -> int:
+        """The length of a row in whole numbers, however it is rounded."""
+        scale = self.features.scale if self.target is not None else 0.0
+        return math.ceil(2.0**bits * math.sqrt(1 + scale**2) + math.sqrt(self.width) / 2 + 1)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        rows = self.read(tables)
+        if self.bits < _COARSEST:
+            raise InvalidParameter(
+                f"a Gram matrix of {self.width} features is too wide.", hint="fewer features, or solver='gradient'"
+            )
+        longest = self._longest(BITS) * self._longest(self.bits) * self.per_person
+        found = person_part("gram", rows, width=self.width**2, l2=longest)
+        said = {"gram": self.features.said, "target": self.target}
+        return plan_recipe([found], epsilon=self.epsilon * part, delta=self.delta, parameters=said)
+
+    def run(self, plan: Plan) -> Running[Any]:
+        (part,) = plan.parts
+        noisy = np.array((yield Draw("gram")), np.float64).reshape(self.width, self.width)
+        unit = 2.0 ** (BITS + self.bits) * self.features.scale**2
+        return {"gram": ((noisy + noisy.T) / 2 / unit).tolist(), "noise": spread_of(part) / unit}
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        names = [*self.features.names, "1", *(["y"] if self.target is not None else [])]
+        return ["feature", *names], [[name, *row] for name, row in zip(names, state["gram"], strict=True)]
+
+    def prepare(self, people: PeopleRows) -> Any:
+        features = self.features
+        places, values = features.encode(self.cells(people), len(people.matrix))
+        if self.target is not None:
+            low, high = self.target
+            y = np.clip(people.real("y") + (low + high) / 2 * self.centred, low, high)
+            scaled = np.rint((2 * (y - low) / (high - low) - 1) * 2**BITS * features.scale).astype(np.int32)
+            places = np.concatenate([places, np.full((len(y), 1), features.width, np.int32)], axis=1)
+            values = np.concatenate([values, scaled[:, None]], axis=1)
+        dense = np.zeros((len(values), self.width))
+        np.put_along_axis(dense, places.astype(np.int64), values * 2.0 ** (self.bits - BITS), axis=1)
+        return np.rint(dense).astype(np.int64), RowFactor(people.starts, places, values, self.width)
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
+        found: Parts = people.prepared
+        return found
+
+
+@dataclass(frozen=True)
+class GramRegression(GramSum):
+    """Weights of a linear model of the smallest squared error, from a noisy Gram matrix."""
+
+    def run(self, plan: Plan) -> Running[Any]:
+        found = yield from super().run(plan)
+        gram, noise = np.array(found["gram"]), found["noise"]
+        ridge = _RIDGE * noise * math.sqrt(self.width)  # about the largest eigenvalue of the noise
+        values, vectors = np.linalg.eigh(gram[:-1, :-1])
+        held = np.maximum(values, 0) + ridge
+        weights = vectors @ (vectors.T @ gram[-1, :-1] / held) / self.features.scale
+        return {"weights": [np.clip(weights, -_FAR, _FAR).tolist()], "rows": max(gram[-2, -2], 1.0), "steps": 1}
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        names = [*self.features.names, "intercept"]
+        return ["feature", "weight"], [[*pair] for pair in zip(names, state["weights"][0], strict=True)]
+
+
+def spread_of(part: Any) -> float:
+    """Return the standard deviation of the noise of a part's numbers."""
+    return math.sqrt(float(part.law.noise.variance))
+
+
+class NoisyMoments(PrivateEstimator):
+    """What estimators that follow from a Gram matrix share.
+
+    Attributes:
+        terms_: the names of the features: numbers, and one for each declared value.
+        rows_: a noisy number of rows, at least 1.
+        mean_: the noisy mean of each feature, in the units of the data.
+        covariance_: their noisy covariance.
+    """
+
+    terms_: list[str]
+    rows_: float
+    mean_: Floats
+    covariance_: Floats
+    _gram: Floats
+    _noise: float
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Fit the model: private for each row.
+
+        Args:
+            X: an array or a data frame; what is missing becomes the middle of its bounds, and what lies outside its
+                end.
+            y: not read.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            MissingBounds, InvalidParameter: something has to be declared; raised before X is read.
+        """
+        self._check()
+        columns = self._inputs(X, reset=True)
+        self._draw(self._recipe(), columns, None)
+        return self
+
+    def _check(self) -> None:
+        """Refuse what can be seen without data."""
+        self._guarantee()
+        self._relation()
+
+    def _recipe(self) -> GramSum:
+        return GramSum(self._columns, *self._guarantee())
+
+    def _recipe_of(self, asked: AskedColumns) -> GramSum:
+        self._check()
+        return replace(self._recipe(), sql=asked.sql(None), per_person=asked.per_person, centred=True)
+
+    def _take(self, state: Any) -> None:
+        features = Features(self._columns)
+        self.terms_ = features.names
+        self._gram, self._noise = np.array(state["gram"]), float(state["noise"])
+        self.rows_ = max(float(self._gram[-1, -1]), 1.0)
+        mean = np.clip(self._gram[-1, :-1] / self.rows_, -1, 1)
+        spread = self._gram[:-1, :-1] / self.rows_ - np.outer(mean, mean)
+        within = np.sqrt(np.clip(np.diagonal(spread), 0, 1))
+        spread = np.clip(spread, -np.outer(within, within), np.outer(within, within))
+        middles, halves = self._units()
+        self.mean_, self.covariance_ = middles + halves * mean, spread * np.outer(halves, halves)
+
+    def _units(self) -> tuple[Floats, Floats]:
+        """Return for each feature the value that stands for 0, and that which 1 is away from it."""
+        middles, halves = [], []
+        for c in self._columns:
+            middles += [c.middle] if c.values is None else [0.0] * (len(c.values) + 1)
+            halves += [(c.high - c.low) / 2] if c.values is None else [1.0] * (len(c.values) + 1)
+        return np.array(middles), np.array(halves)
+
+    def _matrix(self, X: Any) -> Floats:
+        """Return the features of rows, in the units of the data."""
+        check_is_fitted(self)
+        found = []
+        for c, cells in zip(self._columns, self._inputs(X, reset=False), strict=True):
+            found += [cells] if c.values is None else [cells == k for k in range(len(c.values) + 1)]
+        return np.stack(found, axis=1).astype(np.float64)
+
+    def _explained(self) -> str:
+        return f"A Gram matrix of {len(self.terms_)} features of {len(self._columns)} columns, drawn once."
+
+
+class Gram(NoisyMoments):
+    """Sums of products of all pairs of columns, drawn once: means, covariance, and what follows from them.
+
+    Guarantee:
+        (ε, δ)-DP for each row, under `relation`, of everything that `fit` leaves, and of all models that are made of
+        it. What is public: the number and names of columns, and the bounds. Each fit draws fresh noise.
+
+    References:
+        docs/proofs/learn.md.
+
+    >>> X = np.array([[0.0, 0.0], [4.0, 2.0]] * 5000)
+    >>> found = Gram(epsilon=1, delta=1e-6, bounds=(0, 5)).fit(X)
+    >>> found.mean_.round(1).tolist(), found.pca(1).components_.round(1).tolist()
+    ([2.0, 1.0], [[0.9, 0.4]])
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters.
+
+        Args:
+            epsilon: the ε to be spent.
+            delta: the δ to be spent; at 0 the noise is Laplace's, and much wider.
+            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
+            relation: "add-remove" or "replace".
+        """
+        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
+
+    def pca(self, n_components: int | None = None) -> PCA:
+        """Return the principal components that follow from the matrix: free."""
+        found = PCA(n_components, **self.get_params(deep=False))
+        self._share(found)
+        return found
+
+    def scaler(self, *, with_mean: bool = True, with_std: bool = True) -> StandardScaler:
+        """Return the means and scales that follow from the matrix: free."""
+        found = StandardScaler(with_mean=with_mean, with_std=with_std, **self.get_params(deep=False))
+        self._share(found)
+        return found
+
+    def _share(self, model: NoisyMoments) -> None:
+        check_is_fitted(self)
+        model._check()
+        shared = ("n_features_in_", "feature_names_in_", "_columns", "loss_", "_planned", "_state")
+        model.__dict__ |= {name: self.__dict__[name] for name in shared if name in self.__dict__}
+        model._take(self._state)
+
+
+class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # type: ignore[misc]  # as above
+    """Principal components of a noisy covariance matrix.
+
+    Components are of the data's own units: where units differ, scale columns by public constants first. Noise follows
+    from the width of the bounds.
+
+    Guarantee:
+        As of `Gram`.
+
+    References:
+        docs/proofs/learn.md.
+    """
+
+    components_: Floats
+    explained_variance_: Floats
+    explained_variance_ratio_: Floats
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters.
+
+        Args:
+            n_components: how many are kept; None for all.
+            epsilon: the ε to be spent.
+            delta: as of `Gram`.
+            bounds: as of `Gram`.
+            relation: "add-remove" or "replace".
+        """
+        self.n_components = n_components
+        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
+
+    def _check(self) -> None:
+        super()._check()
+        if self.n_components is not None:
+            count("n_components", self.n_components)
+
+    def _take(self, state: Any) -> None:
+        super()._take(state)
+        values, vectors = np.linalg.eigh(self.covariance_)
+        order = np.argsort(-values, kind="stable")[: self.n_components]
+        found = vectors[:, order].T
+        signs = np.sign(found[np.arange(len(found)), np.abs(found).argmax(axis=1)])
+        self.components_ = found * np.where(signs == 0, 1, signs)[:, None]
+        self.explained_variance_ = np.maximum(values[order], 0)
+        total = max(float(np.maximum(values, 0).sum()), 1e-300)
+        self.explained_variance_ratio_ = self.explained_variance_ / total
+        self.n_components_ = len(order)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def transform(self, X: Any) -> Floats:
+        """Return the coordinates of rows along the components."""
+        return np.asarray((self._matrix(X) - self.mean_) @ self.components_.T)
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """Return the features of rows that have these coordinates."""
+        check_is_fitted(self)
+        return np.asarray(np.asarray(X) @ self.components_ + self.mean_)
+
+
+class StandardScaler(OneToOneFeatureMixin, TransformerMixin, NoisyMoments):  # type: ignore[misc]  # as above
+    """Scaling of columns to a noisy mean of 0 and a noisy variance of 1.
+
+    Guarantee:
+        As of `Gram`.
+
+    References:
+        docs/proofs/learn.md.
+    """
+
+    var_: Floats
+    scale_: Floats | None
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        with_mean: bool = True,
+        with_std: bool = True,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters.
+
+        Args:
+            epsilon: the ε to be spent.
+            delta: as of `Gram`.
+            bounds: as of `Gram`, of numbers alone.
+            with_mean: whether means are taken away.
+            with_std: whether columns are divided by their deviations.
+            relation: "add-remove" or "replace".
+        """
+        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
+        self.with_mean, self.with_std = with_mean, with_std
+
+    def _recipe(self) -> GramSum:
+        listed = [c.name for c in self._columns if c.values is not None]
+        if listed:
+            raise InvalidParameter(
+                f"{listed[0]!r} has declared values, which are not scaled.", hint="leave the column out of X"
+            )
+        return super()._recipe()
+
+    def _take(self, state: Any) -> None:
+        super()._take(state)
+        halves = self._units()[1]
+        # what noise hides is not divided by
+        least = np.clip(self._noise / self.rows_, 1e-12, 1.0) * halves**2
+        self.var_ = np.maximum(np.diagonal(self.covariance_), least)
+        self.scale_ = np.sqrt(self.var_) if self.with_std else None
+
+    def transform(self, X: Any) -> Floats:
+        """Return rows whose columns were scaled."""
+        found = self._matrix(X) - (self.mean_ if self.with_mean else 0)
+        return found if self.scale_ is None else np.asarray(found / self.scale_)
+
+    def inverse_transform(self, X: Any) -> Floats:
+        """Return rows in the units of the data."""
+        check_is_fitted(self)
+        found = np.asarray(X) * (1 if self.scale_ is None else self.scale_)
+        return np.asarray(found + (self.mean_ if self.with_mean else 0))
