@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -142,3 +143,51 @@ def test_a_class_that_says_it_stands_in_the_package_does_not_run_beside_the_data
         with pytest.raises(InvalidParameter, match="is no estimator"):
             s.evaluate(model, **ASKED, epsilon=1)
         assert s.remaining.epsilon == 50
+
+
+class Reading:
+    """Stands in the place of a model's features, and reads the rows that it is given."""
+
+    said = ()
+    seen: ClassVar[list[Any]] = []
+
+    def __init__(self, columns: Any) -> None:
+        self.columns = columns
+
+    def scores(self, columns: Any, weights: Any, n: int) -> Any:
+        self.seen.append(columns)
+        return np.zeros((n, 1))
+
+
+def test_what_stands_in_a_model_is_plain_and_runs_no_code_beside_the_data() -> None:
+    with session() as s:
+        fitted = s.fit(MODEL, **ASKED)
+        left = s.remaining.epsilon
+        columns = Reading(fitted._features.columns)
+        evil: list[tuple[str, Any]] = [
+            *(("_features", columns), ("answers_of", len), ("evaluation_of", len), ("get_params", len)),
+            *(("_weights", fitted._weights.view(np.ma.MaskedArray)), ("classes_", [Reading(())]), ("rows", print)),
+        ]
+        for name, value in evil:
+            model = copy.copy(fitted)
+            setattr(model, name, value)
+            with pytest.raises(InvalidParameter, match="is no plain value"):
+                s.evaluate(model, **ASKED, epsilon=1)
+            with pytest.raises(InvalidParameter, match="is no plain value"):
+                s.fit(model, **ASKED)
+        assert s.remaining.epsilon == left
+        assert not Reading.seen
+        assert s.evaluate(fitted, **ASKED, epsilon=1).accuracy.value > 0.5
+
+
+@pytest.mark.parametrize(
+    "weights", [[[0, 0, np.nan, 0, 0]], [[0, np.inf, 0, 0, 0]], [[0.0, 0]], np.zeros((2, 5)), "many"]
+)
+def test_a_model_that_some_rows_would_make_fail_is_refused(weights: Any) -> None:
+    with session() as s:
+        model = s.fit(MODEL, **ASKED)
+        model._weights = weights if isinstance(weights, str) else np.array(weights)
+        left = s.remaining.epsilon
+        with pytest.raises(InvalidParameter, match="no fit gives"):
+            s.evaluate(model, **ASKED, epsilon=1)
+        assert s.remaining.epsilon == left

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
@@ -541,11 +540,11 @@ class Session:
         return recipe
 
     def _own(self, estimator: Any, can: str) -> Any:
-        """Return an estimator of the package's own: only these run beside the data without being trusted."""
+        """Return a plain copy of an estimator of the package's own: only these run beside the data untrusted."""
+        from discreet.engine.plain_copy import is_own_class, plain_copy
+
         kind = type(estimator)
-        home = sys.modules.get(kind.__module__) if kind.__module__.startswith("discreet.learn.") else None
-        # the very class that stands there, since a class may say any module
-        if getattr(home, kind.__name__, None) is not kind or not hasattr(kind, can):
+        if not is_own_class(kind, "learn") or not hasattr(kind, can):
             raise InvalidParameter(
                 f"{kind.__name__} is no estimator of discreet.learn, and it would run beside the data.",
                 hint="LogisticRegression(epsilon=1, delta=1e-6); or dp.learn.evaluate on rows of your own",
@@ -555,7 +554,7 @@ class Session:
                 f"a fit bounds one population, and two populations pay here: {' and '.join(map(repr, self.accounts))}.",
                 hint="connect to a table that is of one population alone, with dp.connect",
             )
-        return estimator
+        return plain_copy(estimator)
 
     def _least(self, parameters: QueryParameters, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
         """Return the plan of least ε that has the wanted errors."""

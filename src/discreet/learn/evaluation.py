@@ -32,7 +32,7 @@ from discreet.engine.person_recipe import PersonRecipe, as_json
 from discreet.engine.recipe import Draw
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.asked import AskedColumns, middle_of
-from discreet.learn.features import DeclaredColumn, equal, fact_of
+from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
 from discreet.learn.losses import Floats
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import person_part, plan_recipe
@@ -244,7 +244,8 @@ class _Asked:
         wrong = guessed != labels
         if self.scored:
             assert scores is not None
-            place = np.clip(np.floor((scores / REACH + 1) * BINS / 2), 0, BINS - 1)
+            held = np.where(np.isnan(scores), 0.0, scores)
+            place = np.clip(np.floor((held / REACH + 1) * BINS / 2), 0, BINS - 1)
         else:
             place = guessed
         cell = np.where(labels < k, labels * self.guesses + place, k * self.guesses)
@@ -299,7 +300,8 @@ class Evaluating(PersonRecipe):
             one = m << _FINE
             parts = [person_part("sums", rows, width=5, norms=Sensitivity(5, one))]
         features = None if self.model is None else self.model._features.said
-        said = {"evaluated": repr(self.asked), "weights": self.weights, "features": features}
+        kind = None if self.model is None else type(self.model).__name__
+        said = {"evaluated": repr(self.asked), "weights": self.weights, "features": features, "kind": kind}
         return plan_recipe(parts, **given, parameters=said)
 
     def _read(self, tables: Sequence[TableSchema]) -> PersonRows:
@@ -505,6 +507,7 @@ def evaluation_of(
         PlanError, InvalidParameter: it cannot be measured so.
     """
     what, columns = _Asked.of(model, None, None), AskedColumns.of(tables, *asked)
+    _check_numbers(model, what)
     own = model._features.columns
     if len(columns.facts) != len(own):
         raise InvalidParameter(f"features= has {len(columns.facts)} columns, and the model has {len(own)}.")
@@ -528,6 +531,23 @@ def evaluation_of(
         tuple(map(tuple, model._weights.tolist())),
         model,
     )
+
+
+def _check_numbers(model: Any, what: _Asked) -> None:
+    """Refuse a model with which some rows could fail, and others not: that it failed would tell of them."""
+    outputs = 1 if what.target is not None or len(what.labels) <= 2 else len(what.labels)
+    try:
+        columns = [*model._features.columns, *([model._target] if what.target is not None else [])]
+        model._weights = np.asarray(model._weights, np.float64)
+        model._features = Features(tuple(model._features.columns), model._features.basis, model._features.knots)
+        sound = model._weights.shape == (outputs, model._features.width) and bool(np.isfinite(model._weights).all())
+        sound &= all(c.low < c.high and math.isfinite(float(c.high) - float(c.low)) for c in columns)
+    except (AttributeError, TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise InvalidParameter(
+            f"this {type(model).__name__} has coefficients or columns that no fit gives.", hint="model.fit(X, y)"
+        )
 
 
 def _answers(model: Any, X: Any, n: int) -> tuple[Any, Floats | None]:

@@ -59,8 +59,8 @@ class DeclaredColumn:
                 f"the bounds of {name!r} are dates.", hint="learn from numbers: days since a public date"
             )
         low, high = float(fact.low), float(fact.high)
-        if not low < high:
-            raise InvalidParameter(f"the bounds of {name!r} must have low < high, not {fact!r}.")
+        if not low < high or not math.isfinite(high - low):
+            raise InvalidParameter(f"the bounds of {name!r} must have low < high, and fit a float, not {fact!r}.")
         return cls(name, low, high)
 
     @property
