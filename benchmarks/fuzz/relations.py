@@ -56,6 +56,13 @@ class Source:
         return [n for n in self.names if n.role and not n.role.startswith("tie ")]
 
 
+_LISTED = (
+    "(VALUES ('a', 1), ('b', NULL), (NULL, 3)) {}(name, n)",
+    "(SELECT 'a' AS name, 1 AS n UNION ALL SELECT 'b', -2 UNION ALL SELECT 'b', 3) {}",
+    "(SELECT name, n FROM UNNEST(['a', 'b']) s(name), generate_series(1, 3) g(n)) {}",
+)
+
+
 @dataclass(slots=True)
 class Relations:
     """Writes the relations of one question; every alias is another."""
@@ -157,6 +164,15 @@ class Relations:
         if w.chance(0.6):
             return base
         name = base.names[0].text
+        if w.language.is_own and w.chance(0.3):
+            w.use("rows that are written out")
+            listed = w.rng.choice(_LISTED).format(alias)
+            return Source(listed, (Name(f"{alias}.name", "t"), Name(f"{alias}.n", "i")), True)
+        if w.language.is_own and w.chance(0.3):
+            w.use("public LIMIT")
+            cut = f"ORDER BY factor, {name} LIMIT {w.rng.choice('012')}"
+            text = f"(SELECT {name} AS name, factor AS n FROM {base.text} {cut}) {alias}"
+            return Source(text, (Name(f"{alias}.name", "t"), Name(f"{alias}.n", "i")), True)
         if w.chance(0.5):
             w.use("public GROUP BY")
             text = f"(SELECT {name} AS name, COUNT(*) AS n, AVG(factor) AS f FROM {base.text} GROUP BY {name}) {alias}"

@@ -20,6 +20,7 @@ PARTS = (
     f'JOIN (SELECT DISTINCT u, c33 FROM ({ITEMS}) k) o ON t."iid" = o.c33'
 )
 ZONES = 'SELECT t."city" AS c50, t."zone" AS c51, t."rate" AS c52, t."size" AS c53 FROM main."zones" t'
+LISTED = "SELECT v.a0 AS c54, v.a1 AS c55 FROM (VALUES (CAST(1 AS BIGINT), 'a'), (CAST(NULL AS BIGINT), 'b')) v(a0, a1)"
 STEADY = f"SELECT r.u AS u, r.c10 AS c13, r.c11 AS c14, {PLAIN.format('r.c12')} AS c15 FROM ({ORDERS}) r"
 IN_ORDER = f"{FINITE} ORDER BY {FINITE}"
 SORTED = IN_ORDER.format("r.c12")
@@ -38,6 +39,7 @@ SOME_COPIES = COPIES.replace(STEADY, f"{STEADY} WHERE r.c10 > 1")
 TEXTS: Mapping[str, str] = {
     "base": PEOPLE,
     "split": f"SELECT r.u AS u, r.c1 AS c3, unnest(list_slice(string_split(r.c0, ','), 1, 1000)) AS c4 FROM ({PEOPLE}) r",
+    "constants": f"SELECT l.u AS u, r.c55 AS c61 FROM ({PEOPLE}) l JOIN ({LISTED}) r ON l.c1 = r.c54",
     "base filtered": f'{ORDERS} WHERE t."day" > 0',
     "reached": ITEMS,
     "reached twice": PARTS,
@@ -179,6 +181,14 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("split", "two texts", "r.c1 AS c3", "unnest(list_slice(string_split(r.c0, 'a'), 1, 9)) AS c3"),
     ("split", "a limit", "1, 1000)) AS c4 FROM", "1, 1000)) AS c4, count(*) OVER () AS c5 FROM"),
     ("split", "an order", f"({PEOPLE}) r", f"({PEOPLE}) r ORDER BY c4 LIMIT 3"),
+    # rows that are written out
+    ("constants", "a value by a query", "'a')", "(SELECT max(city) FROM main.people))"),
+    ("constants", "a value of the row beside", "'a')", "l.c0)"),
+    ("constants", "a value by chance", "CAST(1 AS BIGINT)", "CAST(random() AS BIGINT)"),
+    ("constants", "names exchanged", "v(a0, a1)", "v(a1, a0)"),
+    ("constants", "people's rows", LISTED, "SELECT v.pid AS c54, v.city AS c55 FROM main.people v"),
+    ("constants", "people's rows beside", "v(a0, a1)", "v(a0, a1), main.people p"),
+    ("constants", "a limit", "v(a0, a1)", "v(a0, a1) LIMIT 1"),
     # one relation
     ("projected", "another unit", "r.u AS u, r.c1", "r.c1 AS u, r.c1"),
     ("projected", "a computed unit", "r.u AS u, r.c1", "r.u + 1 AS u, r.c1"),

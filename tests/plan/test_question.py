@@ -109,7 +109,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM visits WHERE random() < 0.5", UnsupportedQuery, "random"),
     ("SELECT COUNT(*) FROM visits WHERE seen < current_date", UnsupportedQuery, "current date"),
     ("SELECT COUNT(*) FROM visits WHERE COUNT(*) > 1", UnsupportedQuery, "cannot stand here"),
-    ("SELECT COUNT(*) FROM visits WHERE user_id IN (SELECT 1)", UnsupportedQuery, "ubquer"),
+    ("SELECT COUNT(*) FROM visits WHERE user_id IN (SELECT COUNT(*))", UnsupportedQuery, "ubquer"),
     ("SELECT COUNT(*) FROM visits WHERE amount", UnsupportedQuery, "condition"),
     ("SELECT COUNT(*) FROM visits JOIN visits w USING (day)", UnsupportedQuery, "units equal"),
     ("SELECT COUNT(*) FROM visits, visits w", UnsupportedQuery, "units equal"),

@@ -69,6 +69,22 @@ o ON o.customer = c.id WHERE part <> 'y';
 SELECT n, COUNT(*) FROM (SELECT id, COUNT(DISTINCT part) n FROM (SELECT id, UNNEST(string_split(city || ',x,x', ','))
 AS part FROM customers) t GROUP BY id) GROUP BY n;
 SELECT COUNT(*) FROM orders JOIN (SELECT id, unnest(string_split(kind, 'o')) FROM products) p ON p.id = day;
+WITH k(city, n) AS (SELECT 'a', 1 UNION ALL SELECT 'b', NULL UNION ALL SELECT NULL, -3) SELECT n, COUNT(*) FROM
+customers c JOIN k ON k.city = c.city GROUP BY n;
+SELECT x, COUNT(*) FROM orders, (VALUES (1, -0.0), (2, 2.25), (2, NULL)) v(x, y) WHERE day > x AND total >= y GROUP BY
+x;
+SELECT m, COUNT(*) FROM orders JOIN generate_series(1, 6, 2) AS g(m) ON day = m CROSS JOIN range(2) GROUP BY m;
+SELECT COUNT(*) FROM orders WHERE day IN (SELECT unnest([1, 3, 5])) OR day = (SELECT 4);
+SELECT COUNT(*) FROM orders JOIN (SELECT 1 AS d UNION SELECT 2 UNION SELECT 2) t ON day = d;
+SELECT COUNT(*) FROM orders WHERE day IN (SELECT id FROM products ORDER BY cost DESC NULLS LAST, id LIMIT 2 OFFSET 1);
+SELECT kind, COUNT(*) FROM orders JOIN (SELECT DISTINCT kind FROM products ORDER BY 1 LIMIT 2) p ON length(kind) > day
+GROUP BY kind;
+SELECT COUNT(*) FROM customers WHERE city IN (SELECT city FROM regions GROUP BY city ORDER BY COUNT(*) DESC, city
+LIMIT 1);
+SELECT COUNT(*) FROM orders WHERE total > (SELECT cost FROM products ORDER BY cost, id LIMIT 1);
+SELECT COUNT(*) FROM orders WHERE total > (SELECT cost FROM products WHERE id = 2);
+SELECT COUNT(*) FROM orders o WHERE total > (SELECT age / 30 FROM customers c WHERE c.id = o.customer);
+SELECT COUNT(*) FROM items i WHERE price > (SELECT cost FROM products p WHERE p.id = i.product);
 SELECT SUM(n * 2 + d), SUM(n), SUM(s) FROM (SELECT customer, COUNT(*) n, SUM(day) s, COUNT(DISTINCT day) d FROM
 orders GROUP BY customer);
 SELECT SUM(p), SUM((SELECT COUNT(*) FROM orders WHERE customer = t.customer)) FROM (SELECT customer, row_number()

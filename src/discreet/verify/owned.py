@@ -118,6 +118,8 @@ def _relation(query: exp.Expr, tables: _Tables) -> OwnedSelect:
     if type(query) is not exp.Select:
         reject("the shape of a nested query")
     source = read_from(query)
+    if type(source) is exp.Values:
+        return _constants(query, source)
     if type(source) is exp.Table:
         return _reached(query, tables) if query.args.get("joins") else _base(query, tables)
     if query.args.get("joins"):
@@ -149,6 +151,27 @@ def _base(query: exp.Select, tables: _Tables) -> OwnedSelect:
     if table.unit is None or table.columns.get(table.unit) is None:
         reject("whose the rows are")
     return _outputs(query, {"t": rows}, (("t", table.unit),), table.columns[table.unit])
+
+
+def _constants(query: exp.Select, listed: exp.Values) -> OwnedSelect:
+    """SELECT v.a0 AS c0, … FROM (VALUES (e, …), …) v(a0, …): rows that are written out, and so are public."""
+    only(query, {"expressions", "from_"})
+    alias = listed.args.get("alias")
+    if type(alias) is not exp.TableAlias or not holds_only(alias, {"this", "columns"}) or alias.name != "v":
+        reject("what is read")
+    if not holds_only(listed, {"expressions", "alias"}):
+        reject("what is read")
+    names = [c.name for c in alias.args.get("columns") or []]
+    rows = listed.expressions
+    if not rows or names != [f"a{i}" for i in range(len(names))]:
+        reject("rows that are written out")
+    if not all(type(row) is exp.Tuple and len(row.expressions) == len(names) for row in rows):
+        reject("rows that are written out")
+    _of_rows([e for row in rows for e in row.expressions], {})
+    kinds = [together([kind_of(row.expressions[i], lambda _: None) for row in rows]) for i in range(len(names))]
+    if None in kinds:  # a column of two types is read as one of them, or fails
+        reject("rows that are written out")
+    return _outputs(query, {"v": OwnedSelect(None, dict(zip(names, map(Output, kinds), strict=True)))}, (), None)
 
 
 def _reached(query: exp.Select, tables: _Tables) -> OwnedSelect:

@@ -19,6 +19,7 @@ from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.query.bind import as_condition, bind_row, call
 from discreet.query.expr import Column, Expr, Literal
+from discreet.query.parse import has_aggregate
 from discreet.query.relation.context import Context, Rows
 from discreet.query.relation.grouping import bind_over, column_of, folds_of
 from discreet.query.relation.joining import check_units, conjunction, holds_units_equal, is_unit_pair, join, way
@@ -110,7 +111,7 @@ def filtered_by(rows: Rows, conditions: Sequence[exp.Expr], context: Context) ->
 
 def ask(query: exp.Expr, outer: Names, context: Context, *, value: bool) -> tuple[Rows, Expr | None, list[Expr]]:
     """Return the rows of a subquery, the one column that it gives, and its conditions on the row around it."""
-    if not isinstance(query, exp.Select) or not _is_plain(query):
+    if not isinstance(query, exp.Select) or not query.args.get("from_") or not _is_plain(query):
         rows = context.query(query, context)
         items = rows.shown()
         return rows, items[0].read if len(items) == 1 else None, []
@@ -285,15 +286,30 @@ def lift(rows: Rows, exprs: Sequence[exp.Expr], context: Context) -> tuple[Rows,
     """
     places: dict[exp.Expr, exp.Column] = {}
     around = rows
-    for e in exprs:
+    for e in map(_without_one_row, exprs):
         for node in subqueries(e):
             if node not in places:
                 rows, places[node] = _value(rows, around, node, context)
 
     def put(e: exp.Expr) -> exp.Expr:
+        e = _without_one_row(e)
         return e if not places else e.copy().transform(lambda n: places[n].copy() if n in places else n)
 
     return rows, put
+
+
+def _without_one_row(e: exp.Expr) -> exp.Expr:
+    """Return an expression with the value in place of (SELECT value), which has no FROM."""
+
+    def is_value(node: exp.Expr) -> bool:
+        query = node.unnest() if isinstance(node, exp.Subquery) else None
+        shown = query.expressions if isinstance(query, exp.Select) and len(query.expressions) == 1 else []
+        alone = query is not None and all(n == "expressions" for n, part in query.args.items() if part)
+        return alone and len(shown) == 1 and not has_aggregate(shown[0]) and not shown[0].find(exp.Explode, exp.Window)
+
+    if not any(map(is_value, e.find_all(exp.Subquery))):
+        return e
+    return e.copy().transform(lambda n: exp.Paren(this=n.unnest().expressions[0].unalias()) if is_value(n) else n)
 
 
 def subqueries(e: exp.Expr) -> list[exp.Expr]:
@@ -374,7 +390,9 @@ def _scalar(
     rows: Rows, around: Rows, node: exp.Expr, context: Context
 ) -> tuple[Rows, Expr, Sequence[MeasuredColumn], bool]:
     """Return an aggregate without GROUP BY, which is one row: of the public tables, or of the same unit's rows."""
-    query = _checked(node.unnest())
+    query = _checked(_first(node.unnest()))
+    if not any(map(has_aggregate, query.expressions)):
+        query = _only_row(query)
     outer = context.names(around)
     found, conditions, shown, names = ask_value(query, outer, context)
     inner, below = InnerRows(found, conditions), of_rows(found.node, names)
@@ -384,11 +402,6 @@ def _scalar(
         raise UnsupportedQuery(
             "An aggregate in a subquery has to read the subquery's own columns.",
             hint="say whose a column is: alias.column",
-        )
-    if not folds:
-        raise UnsupportedQuery(
-            "A subquery in place of a value could give several rows.",
-            hint="make it an aggregate: (SELECT MAX(x) FROM …), which is x where there is one row",
         )
     if around.owned and found.owned and not _tied(around, found, conditions):
         raise UnsupportedQuery(
@@ -401,6 +414,30 @@ def _scalar(
     outside = columns_in([value, *(m.fold.argument for m in measured)]) & _columns(around)
     shared = not found.owned and not conditions and not outside
     return _beside(rows, around, inner, measured, context), value, measured, shared
+
+
+def _first(query: exp.Expr) -> exp.Expr:
+    """Return a query with LIMIT 1, which public rows alone may have, as one of all rows of a subquery in FROM."""
+    limit = query.args.get("limit")
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1 or query.expressions[0].is_star:
+        return query
+    if not isinstance(limit, exp.Limit) or limit.expression != exp.Literal.number(1):
+        return query
+    inner = query.copy()
+    inner.set("expressions", [exp.alias_(query.expressions[0].unalias().copy(), "x")])
+    source = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("one")))
+    return exp.Select(expressions=[exp.column("x", table="one")], from_=exp.From(this=source))
+
+
+def _only_row(query: exp.Select) -> exp.Select:
+    """Return the query of a value as an aggregate: the value of the one row, and NULL of several, where SQL fails."""
+    shown = query.expressions[0].unalias()
+    if is_nested(shown):
+        return query
+    made, one = query.copy(), exp.LTE(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
+    value = exp.Case(ifs=[exp.If(this=one, true=exp.Max(this=shown.copy()))])
+    made.set("expressions", [value])
+    return made
 
 
 def _equal_units(around: Rows, inner: Rows) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
-from discreet.catalog.schema import TableSchema
+from discreet.catalog.schema import Scalar, TableSchema
 from discreet.catalog.types import Type
 from discreet.query.expr import Column, Expr
 
@@ -157,13 +157,21 @@ class TextParts:
     separator: str
 
 
-Node: TypeAlias = TableScan | Reach | Project | Join | Group | Windows | Distinct | Both | TextParts
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Public rows that the question writes out."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Scalar, ...], ...]
+
+
+Node: TypeAlias = Constants | TableScan | Reach | Project | Join | Group | Windows | Distinct | Both | TextParts
 
 
 def inputs(node: Node) -> tuple[Node, ...]:
     """Return the relations that it is made of; of an owned one the first says whose the rows are."""
     match node:
-        case TableScan():
+        case TableScan() | Constants():
             return ()
         case Reach():
             return (node.owners,)
@@ -177,6 +185,8 @@ def is_owned(node: Node) -> bool:
     """Whether the rows belong to units."""
     if isinstance(node, TableScan):
         return not node.table.public
+    if isinstance(node, Constants):
+        return False
     return isinstance(node, Reach) or is_owned(inputs(node)[0])
 
 
@@ -197,7 +207,7 @@ def is_once(node: Node) -> bool:
 def whole(node: Node) -> Node:
     """Return the same rows wherever they are read, whatever is read of them: ties of their windows come out alike."""
     match node:
-        case TableScan():
+        case TableScan() | Constants():
             return node
         case Reach():
             return replace(node, owners=whole(node.owners))
@@ -218,6 +228,8 @@ def fields(node: Node) -> tuple[Column, ...]:
             return tuple(c for c, _ in node.outputs)
         case Group():
             return (*(c for c, _ in node.keys), *(c for c, _ in node.folds))
+        case Constants():
+            return node.columns
         case Windows():
             return (*(c for c, _ in node.kept), *(c for c, _ in node.columns))
         case TextParts():
@@ -233,6 +245,8 @@ def unit_type(node: Node) -> Type | None:
     """Return the type of u; None for public rows."""
     if isinstance(node, TableScan):
         return None if node.table.public else node.table.columns[node.table.unit.column or ""]
+    if isinstance(node, Constants):
+        return None
     return unit_type(inputs(node)[0])
 
 

@@ -18,7 +18,8 @@ from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.query.bind import as_condition, call, coerce
 from discreet.query.expr import Column, Expr
 from discreet.query.functions.function import common
-from discreet.query.parse import Inner, default_name, group_nodes, inner_parts
+from discreet.query.parse import Inner, default_name, group_nodes, inner_parts, whole_number
+from discreet.query.relation.constants import listed_values, written_rows
 from discreet.query.relation.context import Context, Named, Rows
 from discreet.query.relation.grouping import grouped
 from discreet.query.relation.joining import conjunction
@@ -38,7 +39,11 @@ def read_query(query: exp.Expr, context: Context) -> Rows:
         UnknownColumn, UnsupportedQuery: see `discreet.errors`.
     """
     query = query.unnest()
+    written = written_rows(query)
+    if written is not None:
+        return listed_values(*written, context)
     context = with_named(query, context)
+    query = ranked(query, context)
     if isinstance(query, exp.SetOperation):
         return put_together(query, context)
     if not isinstance(query, exp.Select):
@@ -67,6 +72,47 @@ def with_named(query: exp.Expr, context: Context) -> Context:
             raise UnsupportedQuery(f"The subquery {alias.name!r} of WITH is not used.", hint="leave it out")
         named = (*named, Named(alias.name, cte.this, columns, named))
     return replace(context, named=named)
+
+
+def ranked(query: exp.Expr, context: Context) -> exp.Expr:
+    """Return a query over public rows with QUALIFY in place of LIMIT, and without an ORDER BY that chooses nothing.
+
+    Ties end in all columns (`windows`), so that which rows there are follows from the public tables alone. Over
+    people's rows the query stays as it is, and is refused.
+    """
+    cut = {name: query.args[name] for name in ("order", "limit", "offset") if query.args.get(name)}
+    if not cut:
+        return query
+    plain = query.copy()
+    for name in cut:
+        plain.set(name, None)
+    if context.query(plain, context).owned:
+        return query
+    low = whole_number(cut["offset"].expression) if "offset" in cut else 0
+    limit = whole_number(cut["limit"].expression) if "limit" in cut else None
+    known = low is not None and ("limit" not in cut or (isinstance(cut["limit"], exp.Limit) and limit is not None))
+    if not known or any(o.args.get("with_fill") for o in (cut["order"].expressions if "order" in cut else ())):
+        raise UnsupportedQuery("LIMIT and OFFSET take a whole number here.", hint="write LIMIT 10")
+    if "limit" not in cut and not low:
+        return plain
+    simple = isinstance(plain, exp.Select) and not any(plain.args.get(c) for c in ("distinct", "qualify"))
+    terms = [o.copy() for o in cut["order"].expressions] if "order" in cut else []
+    if isinstance(plain, exp.Select):
+        for o in terms:
+            if (place := whole_number(o.this)) is not None and 1 <= place <= len(plain.expressions):
+                shown = plain.expressions[place - 1]
+                o.set("this", shown.unalias().copy() if simple else exp.column(shown.alias or shown.output_name))
+    if not simple:
+        plain = exp.Select(
+            expressions=[exp.Star()],
+            from_=exp.From(this=exp.Subquery(this=plain, alias=exp.TableAlias(this=exp.to_identifier("cut")))),
+        )
+    number = exp.Window(this=exp.RowNumber(), order=exp.Order(expressions=terms) if terms else None)
+    tests: list[exp.Expr] = [exp.GT(this=number, expression=exp.Literal.number(low))] if low else []
+    if limit is not None:
+        tests.append(exp.LTE(this=number.copy(), expression=exp.Literal.number(limit + (low or 0))))
+    plain.set("qualify", exp.Qualify(this=exp.and_(*tests)))
+    return plain
 
 
 def _select(query: exp.Select, context: Context) -> Rows:

@@ -11,6 +11,7 @@ again and again, would use up its memory and time.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from sqlglot import exp
 from discreet.catalog.schema import Range, TableSchema
 from discreet.errors import MissingBounds, MissingFact, UnsupportedQuery
 from discreet.privacy.unit import PrivacyUnit
-from discreet.query.expr import Column, Expr, uncast
+from discreet.query.expr import Column, Expr, Literal, uncast
 from discreet.query.parse import Select, default_name, group_nodes, is_aggregate
 from discreet.query.relation.context import Context, Rows
 from discreet.query.relation.names import AliasColumns, Item, Names
@@ -28,6 +29,7 @@ from discreet.query.relation.nested import SUBQUERY, lift, read_where, subquerie
 from discreet.query.relation.node import (
     MOST_PARTS,
     Both,
+    Constants,
     Distinct,
     Group,
     Join,
@@ -273,6 +275,9 @@ def describe(node: Node) -> list[Any]:
     match node:
         case TableScan(table, columns):
             return ["scan", table.name, _whose(table), _pairs(columns)]
+        case Constants(columns, rows):
+            cells = [[Literal(v, c.type).identity for v, c in zip(row, columns, strict=True)] for row in rows]
+            return ["constants", [[c.name, c.type.value] for c in columns], cells]
         case Reach(table, columns, owners, key):
             assert table.reached is not None
             way = [table.reached.column, table.reached.table, table.reached.key, key.name]
@@ -336,6 +341,8 @@ def _growth(node: Node) -> tuple[int, int]:
         case TableScan(table, _):
             rows = (table.rows or 1) if table.public else 1
             return rows, rows
+        case Constants():
+            return len(node.rows), len(node.rows)
         case Both():
             (one, large), (other, larger) = _growth(node.left), _growth(node.right)
             return one + other, max(large, larger)
@@ -381,6 +388,9 @@ def _alike(node: Node, expr: Expr, rows: int) -> int:
     match node:
         case TableScan(table, columns):
             return next((table.alike.get(there, rows) for c, there in columns if c == expr), rows)
+        case Constants(columns, values):
+            held = [[row[i] for row in values] for i, c in enumerate(columns) if c == expr]
+            return max(Counter(held[0]).values()) if held else rows
         case Project():
             return next((_alike(node.source, e, rows) for c, e in node.outputs if c == expr), rows)
         case Distinct():

@@ -10,6 +10,7 @@ from typing import TypeAlias, TypeVar
 from discreet.query.expr import Call, Column, Expr, cells_of
 from discreet.query.relation.node import (
     Both,
+    Constants,
     Distinct,
     Fold,
     Group,
@@ -59,6 +60,10 @@ def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) 
             kept = _some([c for c in columns if c[0] in needed], columns, owned=not table.public)
             names = {c: fresh(c) for c, _ in kept}
             return TableScan(table, tuple((names[c], there) for c, there in kept)), names
+        case Constants(columns, rows):
+            places = _some([i for i, c in enumerate(columns) if c in needed], tuple(range(len(columns))), owned=False)
+            names = {columns[i]: fresh(columns[i]) for i in places}
+            return Constants(tuple(names.values()), tuple(tuple(row[i] for i in places) for row in rows)), names
         case Reach(table, columns, owners, key):
             below, inner = _settle(owners, {key}, fresh)
             names = {c: fresh(c) for c, _ in columns if c in needed}

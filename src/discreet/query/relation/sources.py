@@ -14,6 +14,7 @@ from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.query.bind import as_condition, bind_row, call
 from discreet.query.expr import Column, Expr
+from discreet.query.relation.constants import listed_rows, listed_values
 from discreet.query.relation.context import Context, Named, Rows
 from discreet.query.relation.joining import holds_units_equal, join
 from discreet.query.relation.names import AliasColumns, Item
@@ -201,7 +202,7 @@ def _unnested(j: exp.Expr) -> tuple[exp.Expr, str, str] | None:
 
 
 def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
-    if (listed := _unnested(j)) is not None:
+    if listed_rows(j.this) is None and (listed := _unnested(j)) is not None:
         pool.parts = [split_rows(pool.folded(), *listed, context)]
         _refuse_twins(pool.parts)
         return
@@ -247,11 +248,14 @@ def _source(node: exp.Expr, context: Context) -> Rows:
         first = node.copy()
         first.set("joins", None)
         return _joined(first, joins, [], context)[0]
+    alias = node.args.get("alias")
+    renamed = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
+    listed = listed_rows(node)
+    if listed is not None:
+        return listed_values(*listed, context).called(node.alias or listed[0][0], renamed)
     for name, part in node.args.items():
         if part and name not in ("this", "alias"):
             _refuse_beside(node, name)
-    alias = node.args.get("alias")
-    renamed = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
     if isinstance(node, exp.Subquery):
         if isinstance(node.this, exp.Table | exp.Subquery):  # a join in brackets, or just a table
             rows = _source(node.this, context)
@@ -259,7 +263,7 @@ def _source(node: exp.Expr, context: Context) -> Rows:
         return context.query(node.this, context).called(node.alias, renamed)
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         raise UnsupportedQuery(
-            "FROM takes the names of connected tables and subqueries, nothing else (no files, functions or VALUES).",
+            "FROM takes the names of connected tables and subqueries, nothing else (no files or functions).",
             hint="connect the file first; its table is named by the file's stem",
         )
     named = next((n for n in reversed(context.named) if n.name.lower() == node.name.lower()), None)

@@ -7,6 +7,7 @@ from discreet.query.expr import Column, Expr, Literal, constant, finite, quoted
 from discreet.query.relation.node import (
     MOST_PARTS,
     Both,
+    Constants,
     Distinct,
     Fold,
     Group,
@@ -31,6 +32,13 @@ def write(node: Node) -> str:
             shown = [f"t.{quoted(there)} AS {c.name}" for c, there in columns]
             unit = [] if table.public else [f"t.{quoted(table.unit.column or '')} AS u"]
             return f"SELECT {', '.join(unit + shown)} FROM main.{quoted(table.name)} t"
+        case Constants(columns, rows):
+            listed = ", ".join(
+                f"({', '.join(constant(v, c.type) for v, c in zip(row, columns, strict=True))})" for row in rows
+            )
+            places = [f"a{i}" for i in range(len(columns))]
+            shown = [f"v.{place} AS {c.name}" for place, c in zip(places, columns, strict=True)]
+            return f"SELECT {', '.join(shown)} FROM (VALUES {listed}) v({', '.join(places)})"
         case Reach():
             return _reach(node)
         case Project(source, outputs, where):
