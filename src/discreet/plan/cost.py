@@ -238,6 +238,8 @@ def allocate(
     fixed += sum((q.events for q in named.values()), Composed())
     parts = [*shares[:own], *(w for w, n in zip(shares[own:], levels, strict=False) for _ in range(n))]
     parts = parts or [Fraction(1, len(sensitivities)) for _ in sensitivities]
+    moving = sum((w for s, w in zip(sensitivities, parts, strict=True) if s.l0), Fraction(0))
+    parts = [w / (moving or 1) for w in parts]  # what no unit moves needs no part
     noises = _noises(sensitivities, for_columns, noise_delta, kind, parts)
     events = fixed + sum((n.event(s) for n, s in zip(noises, sensitivities, strict=True)), Composed())
     needs_delta = (
@@ -251,7 +253,7 @@ def allocate(
         threshold,
         report_noises,
         events,
-        Approximate(epsilon, needs_delta),
+        Approximate(epsilon if events.parts else Fraction(0), needs_delta),
         # levels of one sensitivity have one noise
         tuple(named[i] if i in named else noises[start] for i, start in enumerate(starts)),
     )
@@ -266,9 +268,14 @@ def _noises(
     if kind is Kind.GAUSSIAN:
         mu_squared = mu_squared_for(epsilon, delta)
         return tuple(
-            RoundedGaussianNoise(root_above(max(s.l2_squared, 1) / (mu_squared * share))) for s, share in pairs
+            RoundedGaussianNoise(root_above(max(s.l2_squared, 1) / (mu_squared * share)) if s.l0 else _EXACT)
+            for s, share in pairs
         )
-    return composed([max(s.l1, 1) / (epsilon * share) for s, share in pairs], sensitivities, epsilon, delta)
+    scales = [max(s.l1, 1) / (epsilon * share) if s.l0 else _EXACT for s, share in pairs]
+    return composed(scales, sensitivities, epsilon, delta)
+
+
+_EXACT = Fraction(1, 1024)  # of noise that is 0, but for a chance below 2^-1000, in a number that no unit moves
 
 
 def composed(

@@ -248,6 +248,8 @@ def law_name(noise: Additive, step: Fraction) -> str:
 
 
 def _law(noise: Additive, s: Sensitivity, step: Fraction) -> str:
+    if not s.l0:
+        return "It is public, and has no noise: a row is replaced by another, and none is left out."
     law = law_name(noise, step)
     match noise:
         case DiscreteLaplaceNoise(scale):

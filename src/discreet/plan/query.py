@@ -7,6 +7,7 @@ A claim is what the second derivation and certificates take of a plan: the only 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -31,14 +32,14 @@ from discreet.plan.bound import (
 )
 from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, sensitivity_of, tree_sensitivity
 from discreet.plan.decided import FirstChoice
-from discreet.plan.measures.measure import DistinctCount, DistinctTotal, Measure
+from discreet.plan.measures.measure import DistinctCount, DistinctTotal, Measure, RowCount
 from discreet.plan.nodes.node import Node
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.question import Question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
 from discreet.privacy.exact import Real, exact
-from discreet.privacy.unit import Sensitivity
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.claim import Cost, Level, Look, Measurement, NoisyColumn, PlanClaim, Tree
 from discreet.verify.derive import PrivateRows
 from discreet.verify.owned import PublicTable
@@ -333,9 +334,18 @@ def with_allocation(query: Query, terms: PlanTerms, allocation: Allocation) -> Q
 
 
 def column_moves(b: BoundedQuery, measure: Measure) -> Sensitivity:
-    """Return how far one unit moves a column over all groups."""
+    """Return how far one unit moves a column over all groups: the number of rows of a whole table not at all, where
+    each row is a unit that another one replaces, and no reader of its source leaves a row out.
+    """
+    whole = b.where is None and b.rows is None and not b.keys.exprs and not _SHEDS.search(b.table.view or "")
+    if whole and b.table.unit.is_row and b.table.relation is Relation.REPLACE and isinstance(measure, RowCount):
+        return Sensitivity(0, 0)
     total = None if b.most is None else b.most * measure.of_one_row
     return sensitivity_of(measure.span(b.max_rows), b.max_groups, b.keys.count, b.table.relation, total)
+
+
+_SHEDS = re.compile(r"ignore_errors = true|json_valid\(object\)")
+"""What a view of text holds, whose reader leaves out what is no row."""
 
 
 def tree_moves(b: BoundedQuery, tree_read: TreeRead) -> Sensitivity:

@@ -73,7 +73,7 @@ def _hull(args: Sequence[Expr], facts: Mapping[str, Fact]) -> Interval:
 def _extreme(name: str, args: Sequence[Expr], facts: Mapping[str, Fact]) -> Interval:
     """LEAST and GREATEST pass over NULL, so that only what is never NULL bounds them from both sides."""
     low, high = _hull(args, facts)
-    sure = [range_of(a, facts) for a in args if _never_null(a)]
+    sure = [range_of(a, facts) for a in args if never_null(a)]
     if sure and name == "least":
         return low, min(r[1] for r in sure)
     return (max(r[0] for r in sure), high) if sure else (low, high)
@@ -95,14 +95,17 @@ def _longest(text: Expr) -> Bound:
     return math.inf
 
 
-def _never_null(expr: Expr) -> bool:
+def never_null(expr: Expr) -> bool:
+    """Return whether it has a value on every row, by its form alone."""
     match expr:
         case Literal(value, _):
             return value is not None
         case Call("as date" | "as timestamp" as name, (Literal(str() as text, _),), _):
             return _written_moment(name, text) != EVERYTHING
         case Call("coalesce" | "least" | "greatest", args, _):
-            return any(_never_null(a) for a in args)
+            return any(never_null(a) for a in args)
+        case Call("case", args, _):
+            return all(never_null(a) for a in (*args[1::2], args[-1]))
         case _:
             return False
 

@@ -53,6 +53,7 @@ class Found:
         totals: for each column, how much it adds to all groups at most; None where only their number bounds it.
         trees: for each tree, what it adds to its leaves.
         reports: how many counts each truncation report has, of which a unit is in one at most.
+        fixed: the columns to which every unit adds the same.
     """
 
     groups: int
@@ -60,6 +61,16 @@ class Found:
     totals: tuple[int | None, ...]
     trees: tuple[DerivedTree, ...]
     reports: tuple[int, ...]
+    fixed: frozenset[int] = frozenset()
+
+    def moves(self, declared: int | None, *, replace: bool) -> list[Moves]:
+        """Return how far a unit moves each column, where so many groups are declared."""
+        return [
+            Moves(0, 0, 0, 0, 0)
+            if replace and i in self.fixed
+            else column_moves(span, self.groups, declared, replace=replace, total=total)
+            for i, (span, total) in enumerate(zip(self.spans, self.totals, strict=True))
+        ]
 
 
 def check(claim: PlanClaim) -> None:
@@ -137,10 +148,10 @@ def check_moves(claim: PlanClaim, found: Sequence[Found]) -> None:
     for m, facts in zip(claim.measurements, found, strict=True):
         if facts.groups > m.groups:
             reject("how many groups a unit enters")
-        for column, (low, high), total in zip(m.columns, facts.spans, facts.totals, strict=True):
+        moves = facts.moves(m.declared, replace=other)
+        for column, (low, high), moved in zip(m.columns, facts.spans, moves, strict=True):
             if column.low > min(low, 0) or column.high < max(high, 0):
                 reject("what a unit adds to a group")
-            moved = column_moves((low, high), facts.groups, m.declared, replace=other, total=total)
             if not moved.within(column.sensitivity):
                 reject("how far a unit moves a column")
         for tree, reach in zip(m.trees, facts.trees, strict=True):
@@ -179,14 +190,16 @@ def _read(m: Measurement) -> Found:
         if spans[-1:] not in ([(1, 1)], [(0, 1)]):
             reject("the count of units by which groups are selected")
         spans, totals = spans[:-1], totals[:-1]
+    fixed = summed.fixed
     for place, counted in apart:
         if not 0 <= place <= len(spans):
             reject("the number of columns")
+        fixed = frozenset(i + (i >= place) for i in fixed)
         spans.insert(place, counted.spans[0])
         totals.insert(place, *(counted.totals or (None,)))
     if len(spans) != len(m.columns):
         reject("the number of columns")
-    return Found(groups, tuple(spans), tuple(totals), trees, reports)
+    return Found(groups, tuple(spans), tuple(totals), trees, reports, fixed)
 
 
 def _reach(facts: Derived, m: Measurement) -> int:
@@ -203,10 +216,7 @@ def _reach(facts: Derived, m: Measurement) -> int:
 
 
 def _part(m: Measurement, facts: Found, *, replace: bool) -> PricedPart:
-    moves = [
-        column_moves(span, facts.groups, m.declared, replace=replace, total=total)
-        for span, total in zip(facts.spans, facts.totals, strict=True)
-    ]
+    moves = facts.moves(m.declared, replace=replace)
     noises: list[Additive] = [c.noise for c in m.columns]
     by_rank: list[Fraction] = []
     _check_layers(m, facts)

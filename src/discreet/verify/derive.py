@@ -27,6 +27,7 @@ from discreet.verify.shapes import (
     holds_only,
     is_column,
     is_written,
+    keeps_rows,
     known_columns,
     nodes_of,
     nothing_unread,
@@ -74,6 +75,8 @@ class Derived:
         lists: how many values each key's list has; None when one of them has no list.
         totals: for each integer column, how large the sizes of what it adds to all groups can be together; None where
             nothing but the number of groups bounds that.
+        fixed: the integer columns to which every unit adds the same in the one group, so that none moves them by
+            becoming another.
     """
 
     groups: int | None
@@ -81,6 +84,7 @@ class Derived:
     keys: int
     lists: tuple[int, ...] | None
     totals: tuple[int | None, ...] = ()
+    fixed: frozenset[int] = frozenset()
 
     @property
     def listed(self) -> int | None:
@@ -446,7 +450,10 @@ def _by_row(
     for s in sums:
         if not is_column(s, "r", s.name) or s.name not in added:
             reject("a column that is not a sum over rows")
-    return Derived(1, tuple(added[s.name] for s in sums), len(keys), lengths(sizes, keys))
+    whole = not filters(bounded) and not by and (source.view is None or keeps_rows(source.view))
+    counted = {e.alias for e in groups.expressions if type(e) is exp.Alias and counts_rows(e.this)}
+    fixed = frozenset(i for i, s in enumerate(sums) if whole and s.name in counted)
+    return Derived(1, tuple(added[s.name] for s in sums), len(keys), lengths(sizes, keys), fixed=fixed)
 
 
 def _row_span(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:

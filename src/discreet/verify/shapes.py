@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from typing import Never
 
 import sqlglot
@@ -45,6 +46,15 @@ _LEAVES = frozenset({exp.Boolean, exp.Identifier, exp.Literal, exp.Null})
 def columns_in(e: exp.Expr) -> list[exp.Column]:
     """Every column that is named in the expression."""
     return [node for node in nodes_of(e) if isinstance(node, exp.Column)]
+
+
+@lru_cache(maxsize=64)
+def keeps_rows(view: str) -> bool:
+    """Whether each part of a view reads a table, a frame or Parquet, whose readers leave no row out."""
+    read_from = [f.this for f in read(view).find_all(exp.From)]
+    return all(
+        type(t) is exp.Table and (type(t.this) is exp.Identifier or type(t.this) is exp.ReadParquet) for t in read_from
+    )
 
 
 def holds_only(node: exp.Expr, allowed: Collection[str]) -> bool:

@@ -32,6 +32,7 @@ from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.node import Measured
 from discreet.query.bind import call
 from discreet.query.expr import Expr, Literal
+from discreet.query.ranges import never_null
 
 
 def count(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
@@ -43,7 +44,12 @@ def count(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
         if argument.value is None:
             raise UnsupportedQuery("COUNT(NULL) is always 0.", hint="count rows with COUNT(*)")
         return needs.column(RowCount(), Type.INT)
-    return needs.column(KnownCount(argument), Type.INT)
+    return needs.column(_known(argument), Type.INT)
+
+
+def _known(argument: Expr) -> RowCount | KnownCount:
+    """Return the number of rows on which it is not NULL: of all of them, where it never is."""
+    return RowCount() if never_null(argument) else KnownCount(argument)
 
 
 def count_if(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
@@ -106,7 +112,7 @@ def mean(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     numerator = CentredTotal(value)
     return Mean(
         needs.column(numerator, Type.REAL),
-        needs.column(KnownCount(argument), Type.INT),
+        needs.column(_known(argument), Type.INT),
         numerator.centre * value.step,
         value.low * value.step,
         value.high * value.step,

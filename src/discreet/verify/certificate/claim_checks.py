@@ -19,7 +19,7 @@ from discreet.verify.claim import Cost, Measurement, PartKind, PlanClaim
 from discreet.verify.derive import PrivateRows
 from discreet.verify.parts import part_reasons
 from discreet.verify.plain import ambiguity
-from discreet.verify.price import PricedPart, check_charge, column_moves, norms, tree_moves
+from discreet.verify.price import PricedPart, check_charge, norms, tree_moves
 from discreet.verify.shapes import reject
 
 
@@ -204,10 +204,10 @@ def check_exact(claim: PlanClaim, found: Sequence[Found]) -> None:
     for m, facts in zip(claim.measurements, found, strict=True):
         if m.groups != facts.groups:
             reject("how many groups a unit enters")
-        for column, (low, high), total in zip(m.columns, facts.spans, facts.totals, strict=True):
+        moves = facts.moves(m.declared, replace=other)
+        for column, (low, high), moved in zip(m.columns, facts.spans, moves, strict=True):
             if (column.low, column.high) != (min(low, 0), max(high, 0)):
                 reject("what a unit adds to a group")
-            moved = column_moves((low, high), facts.groups, m.declared, replace=other, total=total)
             if moved.norms != norms(column.sensitivity):
                 reject("how far a unit moves a column")
         for tree, reach in zip(m.trees, facts.trees, strict=True):
