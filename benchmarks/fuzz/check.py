@@ -32,7 +32,7 @@ from discreet.plan.query import Query
 from discreet.plan.reports import report_moves
 from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.unit import Relation, Sensitivity
-from discreet.query.dialects.conventions import prepare
+from discreet.query.dialects.prepared import prepare
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 Cells: TypeAlias = Mapping[tuple[Any, ...], Sequence[int]]

@@ -24,7 +24,7 @@ from discreet.catalog.types import Type
 from discreet.engine import person_parts
 from discreet.engine.cells import GroupsUse
 from discreet.engine.meter import Meter, PlannedUse, PrivateReads, Reserved
-from discreet.engine.planned_uses import planned_uses
+from discreet.engine.perform import planned_uses
 from discreet.engine.recipe import Draw, Drawn, Receipt, Wait
 from discreet.engine.recipe_check import verified
 from discreet.engine.row_factor import RowFactor

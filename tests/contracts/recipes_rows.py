@@ -24,7 +24,7 @@ from discreet.plan.plan import Plan, alone
 from discreet.plan.planner import make_query, plan_batch
 from discreet.plan.query import kind_of
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.query.dialects.conventions import prepare
+from discreet.query.dialects.prepared import prepare
 from discreet.recipes import (
     AboveOrBelow,
     AddedNoise,

@@ -19,7 +19,7 @@ import discreet as dp
 from discreet.engine.cells import exact_all
 from discreet.engine.flows import exact_flows
 from discreet.engine.meter import Meter, follow
-from discreet.engine.planned_uses import planned_uses
+from discreet.engine.perform import planned_uses
 from discreet.engine.release import Release
 from discreet.engine.sql_recipe import Questions, _part
 from discreet.errors import DiscreetError

@@ -18,7 +18,7 @@ from discreet.errors import DiscreetError, InvalidParameter, UnknownColumn, Unsu
 from discreet.plan.planner import make_query
 from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.query.dialects.conventions import prepare
+from discreet.query.dialects.prepared import prepare
 from tests.exhaustive.plan.test_sensitivity import FACTS, ONE, SCHEMA, SHORT, as_tuple, observed
 from tests.plan.tables import planned, visits
 

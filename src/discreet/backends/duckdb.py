@@ -72,6 +72,7 @@ class DuckDB:
         self._twin.execute("USE twin")  # on this connection, main.<table> is the empty one
         self._rehearsing = threading.Lock()
         self._attached: dict[str, Attached] = {}
+        self._frames: dict[tuple[str, frozenset[str]], Mapping[str, Any]] = {}  # made once for each set of ids
         self._attaching = threading.RLock()
         try:
             self._sources: dict[str, Source] = open_source(sources, self._data, names)
@@ -253,7 +254,10 @@ class DuckDB:
         for name, source in self._sources.items():
             attached = self._attached.get(name)
             of = ids if name == table else () if attached is None else attached.ids
-            for view, frame in source.frames(of).items():
+            made = (name, frozenset(of))
+            if made not in self._frames:
+                self._frames[made] = source.frames(of)
+            for view, frame in self._frames[made].items():
                 cursor.register(view, frame)
         return cursor
 

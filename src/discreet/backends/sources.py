@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,14 +218,6 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
     if is_read_once(frame):
         what = "dataset" if hasattr(frame, "get_fragments") else "stream"
         print(f"discreet: the {what} for {name!r} was read once, now, and is kept in memory", file=sys.stderr)
-    made: dict[frozenset[str], Any] = {}
-
-    def framed(ids: Collection[str]) -> dict[str, Any]:
-        key = frozenset(ids)
-        if key not in made:
-            made[key] = with_ids(plain, objects, key)
-        return {view: made[key]}
-
     try:
         connection.register(view, plain)
         connection.execute(f"DESCRIBE {identifier(view)}").fetchall()
@@ -233,7 +225,12 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
         failed = type(error).__name__
     else:
         scan = Scan(identifier(view))
-        return Source("a data frame", lambda *_: [scan], frames=framed, untyped=frozenset(objects))
+        return Source(
+            "a data frame",
+            lambda *_: [scan],
+            frames=lambda ids: {view: with_ids(plain, objects, ids)},
+            untyped=frozenset(objects),
+        )
     raise SourceError(
         f"A column of the data frame for table {name!r} has a type that cannot be read ({failed}).",
         hint="turn unusual columns (periods, complex numbers, half floats) into numbers or text, or leave them out",

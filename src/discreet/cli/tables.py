@@ -33,9 +33,9 @@ def command(sources: Sequence[str], as_json: bool) -> None:
 
 def say_described(query: str, sources: Sequence[str], *, as_json: bool) -> bool:
     """Print what SHOW TABLES or DESCRIBE asks for, and return whether the query is one of them."""
-    from discreet.engine.schema import asks_for_schema, described
+    from discreet.engine.schema import ASKS_FOR_SCHEMA, described
 
-    if not asks_for_schema(query):
+    if not ASKS_FOR_SCHEMA.fullmatch(query):
         return False
     _say(described(query, _described(sources)), as_json=as_json)
     return True

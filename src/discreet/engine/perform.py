@@ -11,16 +11,16 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from discreet.engine.meter import Meter, follow
+from discreet.engine.cells import uses_of
+from discreet.engine.meter import Meter, PlannedUse, Reserved, follow
 from discreet.engine.open_run import OpenRun
 from discreet.engine.paid import Paid, note_of
 from discreet.engine.people import PeopleOf
-from discreet.engine.planned_uses import planned_uses
 from discreet.engine.recipe import Drawn, Receipt, Recipe
-from discreet.engine.tables import check_views, look_again
-from discreet.errors import BudgetExceeded, InternalError
+from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, SourceError
 from discreet.ledger.entry import release_in
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import kept_open
@@ -174,3 +174,62 @@ class Desk:
     @property
     def _secret(self) -> int:
         return int.from_bytes(self.payers.accounts[0].secret[:8], "big")
+
+
+def look_again(backend: Backend, tables: Sequence[TableSchema]) -> tuple[TableSchema, ...]:
+    """Return the tables as they show their sources now: those whose files were written since are attached again.
+
+    A source that is gone or broken is no reason to refuse a query that was answered before; `check_views` refuses it.
+    """
+    try:
+        views = backend.refresh()
+    except (SourceError, InvalidParameter):
+        return tuple(tables)
+    return tuple(t if t.view == views[t.name] else replace(t, view=views[t.name]) for t in tables)
+
+
+def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
+    """Refuse, before anything is charged, sources that cannot be read as the query was planned.
+
+    Raises:
+        SourceError, InvalidParameter: one is gone, cannot be read, stores ids in a type that has none, or has other
+            columns than just now.
+    """
+    views = backend.refresh()
+    if any(t.view != views[t.name] for t in tables):
+        raise SourceError(
+            "The columns of a source changed while the query was planned. Nothing was charged.", hint="ask again"
+        )
+
+
+def planned_uses(plan: Plan, recipe: object, people: PeopleOf | None) -> list[PlannedUse]:
+    """Return every use of a mechanism that a plan was charged for.
+
+    Args:
+        plan: what was charged.
+        recipe: what made it, whose private parts are called.
+        people: the budgets of people, where each has one.
+    """
+    if plan.flows is not None:
+        from discreet.engine.flows import flow_uses
+
+        return flow_uses(plan)
+    stages = plan.stages
+    if stages is None:
+        found = [use for i, query in enumerate(plan.measurements) for use in uses_of(query, f"{i} ")]
+        if not plan.parts:
+            return found
+        from discreet.engine.person_parts import part_uses
+
+        return [*found, *part_uses(plan.parts, recipe)]
+    from discreet.engine.first_stage import SECOND, first_stage_uses
+
+    def second(settled: Plan) -> list[PlannedUse]:
+        """Return what the second stage may draw: its query was verified, and costs what was set aside at most."""
+        query = settled.query
+        stages.refuse_costlier(query)
+        if people is not None:
+            people.check_stages(stages.last, query)
+        return uses_of(query, f"{SECOND} ")
+
+    return [*first_stage_uses(stages), Reserved(SECOND, second)]

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from discreet.catalog.schema import Fact, Range, TableSchema, unknown_table
 from discreet.table import render
 
-_ASKED = re.compile(
+ASKS_FOR_SCHEMA = re.compile(
     r"\s*(?:(?P<tables>show\s+tables)|desc(?:ribe)?\s+(?:table\s+)?(?P<quoted>\"(?:[^\"]|\"\")+\"|[\w.]+))\s*;?\s*",
     re.IGNORECASE,
 )
+"""SHOW TABLES or DESCRIBE, which are no queries."""
+
 _MOST_SHOWN = 5
 
 
@@ -72,18 +74,13 @@ def schema_of(tables: Mapping[str, DescribedTable]) -> Listing:
     )
 
 
-def asks_for_schema(sql: object) -> bool:
-    """Whether a text is SHOW TABLES or DESCRIBE, and no query."""
-    return isinstance(sql, str) and _ASKED.fullmatch(sql) is not None
-
-
 def described(sql: str, tables: Mapping[str, DescribedTable]) -> Listing:
     """Return what SHOW TABLES or DESCRIBE asks for.
 
     Raises:
         UnknownColumn: DESCRIBE of a table that is not there.
     """
-    asked = _ASKED.fullmatch(sql)
+    asked = ASKS_FOR_SCHEMA.fullmatch(sql)
     assert asked is not None
     if asked["tables"]:
         rows = tuple((name, str(len(t.columns)), t.owner) for name, t in tables.items())

@@ -330,9 +330,9 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        from discreet.engine.schema import asks_for_schema, described
+        from discreet.engine.schema import ASKS_FOR_SCHEMA, described
 
-        if asks_for_schema(sql):
+        if isinstance(sql, str) and ASKS_FOR_SCHEMA.fullmatch(sql):  # type: ignore[redundant-expr]  # it may be anything
             return described(sql, self._described)  # type: ignore[return-value]  # a query returns a release, and this is none
         parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect, min_people)
         if error is not None:
@@ -592,7 +592,8 @@ class Session:
     ) -> QueryParameters:
         """Return a question as it was asked, without its ε."""
         chosen = bounds if self._units else bounds_parameter(bounds) or self._bounds
-        refuse_chosen(chosen, self._fixed)
+        if self._fixed:
+            refuse_chosen(chosen, self._fixed)
         desk = self._desk
         few = count("min_people", min_people)
         given = (sql, dialect, delta, noise, truncation, chosen, desk.version, desk.payers.accounts, few)

@@ -29,7 +29,7 @@ from discreet.plan.planner import make_less_noisy_plan, make_plan
 from discreet.plan.query import kind_of
 from discreet.post.noisy_table import FORMAT, NoisyTable, check_format
 from discreet.privacy.exact import Real, exact, positive, probability
-from discreet.query.dialects.conventions import Prepared, prepare
+from discreet.query.dialects.prepared import Prepared, prepare
 from discreet.query.split import split
 from discreet.verify.certificate.seal import answer
 

@@ -19,7 +19,7 @@ from discreet.plan.rules import RULES
 from discreet.plan.rules.common import measured_apart
 from discreet.plan.rules.rule import Rule, improved
 from discreet.privacy.exact import Real, positive, probability
-from discreet.query.dialects.conventions import prepare, refuse_clause
+from discreet.query.dialects.prepared import prepare, refuse_clause
 from discreet.query.split import split
 from discreet.verify.check import check
 

@@ -89,7 +89,8 @@ def bind_answer(
     ranges = measures.ranges
     if ranges is None and scope.capped:
         ranges = CappedRanges({**scope.capped, **scope.facts})
-    facts = Facts(scope.facts, ranges, measures.where)
+    plain = ranges is None and measures.where is None
+    facts = scope.facts if plain else Facts(scope.facts, ranges, measures.where)
     needs = Needs(facts, measures.column)
 
     def leaf(e: exp.Expr, depth: int) -> Expr | None:

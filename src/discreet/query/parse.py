@@ -78,7 +78,7 @@ def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
     query = parse_query(sql, tables)
     if not isinstance(query, exp.Select):
         raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not supported here.", hint="ask two queries")
-    tree, said = with_quantiles(query)
+    tree, said = with_quantiles(query) if query.find(exp.RowNumber) else (query, ())
     _group_distinct(tree)
     for name, part in tree.args.items():
         if part and name not in _KNOWN:
@@ -243,7 +243,8 @@ def parse_query(sql: object, tables: Sequence[str] = ()) -> exp.Query:
     if not isinstance(tree, exp.Select | exp.SetOperation):
         raise UnsupportedQuery(_ONLY_SELECT, hint="write one SELECT, without brackets around it")
     check_size(tree)
-    respelled(tree, tables)
+    if tree.find(exp.Anonymous) or any(t.db for t in tree.find_all(exp.Table)):
+        respelled(tree, tables)
     return tree
 
 

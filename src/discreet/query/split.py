@@ -67,7 +67,9 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
     Raises:
         UnknownColumn, UnsupportedQuery: what stands around the parts reads people's rows, or a part cannot be read.
     """
-    tree, said = with_quantiles(parse_query(sql, [t.name for t in tables]))
+    tree, said = parse_query(sql, [t.name for t in tables]), tuple[str, ...]()
+    if tree.find(exp.RowNumber):
+        tree, said = with_quantiles(tree)
     if not _is_more(tree):
         return None
     private = [t.unit for t in tables if not t.public]

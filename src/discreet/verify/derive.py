@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from discreet.verify.contributions import row_size
 from discreet.verify.kinds import Kind, Spans, kind_of, never_fails, span_of
-from discreet.verify.lists import joined, key_lists, lengths
+from discreet.verify.lists import joined, key_lists
 from discreet.verify.owned import PublicTable, owned
 from discreet.verify.shapes import (
     alias_of,
@@ -29,6 +29,7 @@ from discreet.verify.shapes import (
     is_written,
     keeps_rows,
     known_columns,
+    lengths,
     nodes_of,
     nothing_unread,
     of_one_row,
@@ -142,7 +143,7 @@ def rows_of_one(sql: str, source: PrivateRows) -> Weighted:
     rows, row, lists = unit_rows(ctes, source)
     if not set(keys) <= row.keys():
         reject("the columns of the rows")
-    return Weighted(tree, keys, row, _sizes(keys, row, lists, key_lists(ctes)), rows, 1, {})
+    return Weighted(tree, keys, row, _sizes(keys, row, lists, _listed(ctes)), rows, 1, {})
 
 
 def rows_and_tallies(sql: str, source: PrivateRows, stage: str) -> Weighted:
@@ -173,8 +174,9 @@ def unit_rows(
     """
     rows = stage_of(ctes, "unit rows")
     _from_source(rows, source, {"expressions", "from_", "joins", "where"})
-    key_lists(ctes)  # else a row could find two entries of a list
-    lists, row = joined(rows, ctes, "s", outer=outer), outputs(rows)
+    _listed(ctes)  # else a row could find two entries of a list
+    lists = joined(rows, ctes, "s", outer=outer) if rows.args.get("joins") else {}
+    row = outputs(rows)
     for e in [*row.values(), *filters(rows), *(j.args["on"] for j in rows.args.get("joins") or [])]:
         of_one_row(e)
         known_columns(e, source.columns, "s", lists)
@@ -352,7 +354,7 @@ def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRo
             counts.add(name)
     if not {"u", *keys} <= row.keys():
         reject("the columns of the rows")
-    sizes = _sizes(keys, row, lists, key_lists(ctes))
+    sizes = _sizes(keys, row, lists, _listed(ctes))
     return Stages(frozenset(tallies), frozenset(counts), sizes, kept, most, row)
 
 
@@ -390,6 +392,11 @@ def _capped(capped: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tu
     return {name: row[name] for name in passed}, most
 
 
+def _listed(ctes: Mapping[str, exp.Expr]) -> dict[str, int]:
+    """Return the lists of declared keys, with their lengths."""
+    return key_lists(ctes) if any(name.startswith("key ") for name in ctes) else {}
+
+
 def _sizes(
     keys: list[str], row: dict[str, exp.Expr], lists: Mapping[str, str], listed: Mapping[str, int]
 ) -> dict[str, int]:
@@ -420,7 +427,7 @@ def _by_row(
 ) -> Derived:
     """Each row is a unit: it is in one group, and a group is found again by at most one combination of keys."""
     bounded, groups = stage_of(ctes, "unit bounded"), stage_of(ctes, "row groups")
-    listed = key_lists(ctes)
+    listed = _listed(ctes)
     _from_source(bounded, source, {"expressions", "from_", "where"})
     row = outputs(bounded)
     for e in [*row.values(), *filters(bounded)]:

@@ -143,11 +143,6 @@ def joined(select: exp.Select, ctes: Mapping[str, exp.Expr], reads: str, *, oute
     return found
 
 
-def lengths(sizes: Mapping[str, int], keys: Sequence[str]) -> tuple[int, ...] | None:
-    """Return the length of each key's list, in order; None when one comes from none."""
-    return tuple(sizes[k] for k in keys) if all(k in sizes for k in keys) else None
-
-
 def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str, before: Mapping[str, str], *, outer: bool) -> str:
     table, on = join.this, join.args.get("on")
     if not holds_only(join, {"this", "on", *(["side"] if outer else [])}) or type(table) is not exp.Table:

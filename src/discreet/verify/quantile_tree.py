@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from discreet.verify.derive import Derived, PrivateRows, Weighted, rows_and_tallies, rows_of_one, whole_kind
 from discreet.verify.kinds import span_of
-from discreet.verify.lists import lengths
 from discreet.verify.shapes import (
     alias_of,
     apart,
@@ -22,6 +21,7 @@ from discreet.verify.shapes import (
     holds_only,
     is_column,
     is_known,
+    lengths,
     only,
     outputs,
     read_from,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Never
 
@@ -320,3 +320,8 @@ def nothing_unread(nodes: Iterable[exp.Expr]) -> None:
         known = _KNOWN_PARTS.get(type(node))
         if known is None or any(part and name not in known for name, part in node.args.items()):
             reject("a part of a statement that is not read")
+
+
+def lengths(sizes: Mapping[str, int], keys: Sequence[str]) -> tuple[int, ...] | None:
+    """Return the length of each key's list, in order; None when one comes from none."""
+    return tuple(sizes[k] for k in keys) if all(k in sizes for k in keys) else None

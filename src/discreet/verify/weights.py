@@ -17,9 +17,8 @@ from sqlglot import exp
 
 from discreet.mechanisms.rounds import GaussianRounds
 from discreet.verify.derive import Derived, PrivateRows, parsed, ranked, stage_of, unit_stages
-from discreet.verify.lists import lengths
 from discreet.verify.price import RoundsCost
-from discreet.verify.shapes import known_columns, of_one_row, outputs, read, reads_stage, reject, stages_of
+from discreet.verify.shapes import known_columns, lengths, of_one_row, outputs, read, reads_stage, reject, stages_of
 
 _WHOLE = 1 << 20
 

@@ -28,8 +28,8 @@ from discreet.errors import InternalError
 from discreet.plan.query import Query
 from discreet.plan.question import read_question
 from discreet.privacy.unit import Relation
-from discreet.query.dialects.conventions import prepare
 from discreet.query.dialects.dialect import as_duckdb
+from discreet.query.dialects.prepared import prepare
 from discreet.query.functions import FUNCTIONS
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "fuzz").glob("*.json"))

@@ -26,7 +26,7 @@ from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree, families_json, families_of
 from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.query.dialects.conventions import prepare
+from discreet.query.dialects.prepared import prepare
 from tests.plan.test_chosen_quantiles import losses
 from tests.plan.tree_shapes import shape_of
 

@@ -17,7 +17,7 @@ from discreet.plan.query import Query, kind_of
 from discreet.plan.question import Question
 from discreet.plan.rules import RULES
 from discreet.privacy.exact import Real, probability
-from discreet.query.dialects.conventions import Prepared
+from discreet.query.dialects.prepared import Prepared
 
 
 def plan_in_stages(
