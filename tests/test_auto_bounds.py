@@ -195,7 +195,7 @@ def test_the_first_stage_has_noise_enough_or_is_refused() -> None:
 def test_without_caps_the_question_says_what_to_do() -> None:
     with pytest.raises(MissingBounds, match="how many groups one 'uid' may enter"):
         connect(heavy(), bounds=None)
-    with pytest.raises(InvalidParameter, match="bounds must be 'auto' or 'values' or left out, not 'wide'"):
+    with pytest.raises(InvalidParameter, match="bounds must be 'auto', 'values' or 'ranges', or left out, not 'wide'"):
         connect(heavy(), unit=dp.PrivacyUnit("uid", 1, 3), bounds="wide")
     refused = pytest.raises(InvalidParameter, match="the error follows from caps that bounds='auto' chooses")
     with connect(heavy()) as session, refused:

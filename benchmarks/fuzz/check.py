@@ -196,7 +196,11 @@ def _planned_once(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Que
         "noise": asked.noise,
         "truncation": asked.truncation,
     }
-    staged = plan_in_stages(prepared, schemas, caps=not shape.is_row, **options) if asked.auto else None
+    staged = (
+        plan_in_stages(prepared, schemas, chosen="auto" if not shape.is_row else "values", **options)
+        if asked.auto
+        else None
+    )
     return make_query(prepared.text, prepared.tables, **options) if staged is None else staged
 
 

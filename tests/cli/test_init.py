@@ -72,6 +72,8 @@ def test_ranges_and_values_are_found_by_a_charged_look(call: Call) -> None:
     said = tomllib.loads(text)["table"]["clinic_visits"]
     assert (said["unit"], said["max_groups"], said["max_rows"]) == ("person_id", 2, 10)
     assert set(said["columns"]["ward"]["values"]) >= {"emergency", "maternity"}
+    assert "# DOUBLE, found through noise: at most " in text
+    assert " of units have values outside, with 97.5 % confidence\n" in text
     low, high = said["columns"]["cost"]["range"]
     assert low <= 0 and high >= 1024
     answered = call("sql", "SELECT ward, AVG(cost) AS c FROM clinic_visits GROUP BY ward", "--epsilon", "0.5")

@@ -64,7 +64,7 @@ def staged(name: str, sql: str, *, caps: bool) -> RecipeRow:
 
     def make(tables: Sequence[TableSchema], part: Fraction) -> Plan:
         given: dict[str, Any] = {**ASKED, "epsilon": Fraction(1), "delta": 0, "noise": None, "truncation": 0}
-        plan = plan_in_stages(prepare(sql, "duckdb", tables), tables, caps=caps, **given)
+        plan = plan_in_stages(prepare(sql, "duckdb", tables), tables, chosen="auto" if caps else "values", **given)
         assert plan is not None
         return plan
 

@@ -206,7 +206,7 @@ def _draft(
         led = keys.get(name, ())
         links = f"# links = [{', '.join(map(_quoted, led))}]   {_LINKS}\n" if led else ""
         unit = _UNIT.format(unit=_unit(shape.columns, led)) if look is None else _unit_in_force(look.unit)
-        yield unit + links + "".join(_facts(shape, {} if look is None else look.facts))
+        yield unit + links + "".join(_facts(shape, look))
     yield _ANALYST.format(tables=", ".join(map(_quoted, tables)))
 
 
@@ -238,15 +238,18 @@ def _unit(columns: Mapping[str, str | None], keys: Sequence[str]) -> str:
     return f"{_quoted(likely[0] if likely else 'COLUMN'):<20} # column with the person's id{others}"
 
 
-def _facts(shape: TableShape, found: Mapping[str, Fact]) -> Iterator[str]:
+def _facts(shape: TableShape, look: FoundFacts | None) -> Iterator[str]:
     """Return a line for each column: what was found of it, or a place for what is publicly known of it."""
+    found = {} if look is None else look.facts
     yield "# Public facts: values outside a range are clamped, rows with other values are in no group.\n"
     for name, kind in shape.columns.items():
         key = f"columns.{_key(name)} = "
         if kind is None:
             yield f"# {_key(name)} is nested or binary, and cannot be queried.\n"
         elif name in found:
-            yield f"{key}{{ {_found(found[name])} }}   # {kind}, found privately\n"
+            limit = look.outside.get(name) if look is not None else None
+            sure = f": {limit}, with 97.5 % confidence" if limit else ""
+            yield f"{key}{{ {_found(found[name])} }}   # {kind}, found through noise{sure}\n"
         elif shape.text:
             yield f'# {key}{{ range = [LOW, HIGH] }}   # or {{ values = ["A", "B"] }}\n'
         else:

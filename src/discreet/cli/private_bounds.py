@@ -30,12 +30,14 @@ class FoundFacts:
         budget: of the new account.
         spent: what was charged, in words.
         facts: the range or the keys of each column for which they were found.
+        outside: for each range, how much of the column may lie outside, in words.
     """
 
     unit: PrivacyUnit
     budget: Budget
     spent: str
     facts: Mapping[str, Fact]
+    outside: Mapping[str, str]
 
 
 def find_facts(
@@ -51,9 +53,9 @@ def find_facts(
 ) -> FoundFacts:
     """Return the ranges and keys of a table's columns, charged to a new account.
 
-    Half of ε is for ranges, of which a tenth chooses them (`bounds="values"`), and half for keys, where the budget has
-    a δ: half of it is divided among the columns of text. All of ε is for ranges, or for keys, where nothing else is
-    looked for. A range beyond which too many values may lie is left out.
+    Half of ε is for ranges (`bounds="ranges"`), and half for keys, where the budget has a δ: half of it is divided
+    among the columns of text. All of ε is for ranges, or for keys, where nothing else is looked for. A range beyond
+    which too many values may lie is left out.
 
     Raises:
         InvalidParameter: nothing can be found in such a table.
@@ -63,6 +65,7 @@ def find_facts(
     from discreet.backends.source import identifier
     from discreet.cli.output import spelled
     from discreet.plan.auto_bounds.ranges import MOST_OUTSIDE
+    from discreet.plan.auto_bounds.staged import percent
 
     kinds = {n: k for n, k in shape.columns.items() if n != unit.column and k is not None and not shape.text}
     numbers = [n for n, k in kinds.items() if k in _NUMBERS]
@@ -74,13 +77,18 @@ def find_facts(
         )
     part = epsilon / 2 if numbers and texts else epsilon
     facts: dict[str, Fact] = {}
+    outside: dict[str, str] = {}
     with dp.connect({table: source}, unit=unit, budget=budget, population=population, ledger=ledger) as session:
         if numbers:
             listed = ", ".join(f"AVG({identifier(n)}) AS c{i}" for i, n in enumerate(numbers))
-            found: Any = session.sql(f"SELECT {listed} FROM {identifier(table)}", epsilon=part, bounds="values")
+            found: Any = session.sql(f"SELECT {listed} FROM {identifier(table)}", epsilon=part, bounds="ranges")
             chosen = found.plan.query.chosen
             limits = dict(zip(chosen.named, chosen.limits, strict=True))
             facts.update({n: chosen.ranges[repr(n)] for n in numbers if limits.get(repr(n), 1) <= MOST_OUTSIDE})
+            outside = {
+                n: f"at most {percent(limits[repr(n)])} of {'rows' if unit.is_row else 'units have values'} outside"
+                for n in facts
+            }
         for name in texts:
             query = f"SELECT {identifier(name)} AS k, COUNT(*) AS n FROM {identifier(table)} GROUP BY k"
             groups = session.sql(query, epsilon=part / len(texts), delta=budget.delta / 2 / len(texts))
@@ -88,4 +96,4 @@ def find_facts(
             if 0 < len(keys) <= MOST_KEYS:
                 facts[name] = dp.Values(*keys, *([None] if len(keys) < len(groups.rows) else []))
         cost = dp.Budget(budget.epsilon - session.remaining.epsilon, budget.delta - session.remaining.delta)
-        return FoundFacts(unit, budget, spelled(cost), facts)
+        return FoundFacts(unit, budget, spelled(cost), facts, outside)

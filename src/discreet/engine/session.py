@@ -320,7 +320,8 @@ class Session:
                 above 1 it needs a δ.
             bounds: "auto" to have caps chosen for the least error, and the bounds of values that
                 have none, by a first stage: each of the two costs a tenth of ε. "values" for the bounds of values
-                alone, under the declared caps; it costs nothing where none are missing.
+                alone, under the declared caps; it costs nothing where none are missing. "ranges" as "values", with 99 %
+                of ε for the bounds, where these are wanted and the result is not: `release.plan.query.chosen`.
             fresh: whether to draw again even if the answer is stored.
             dialect: SQL dialect of `sql`: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 

@@ -60,7 +60,7 @@ class QueryParameters:
         delta: the δ to be spent.
         noise: "laplace", "gaussian" or "auto".
         truncation: the share of ε for truncation reports.
-        chosen: what a first stage chooses: "auto", "values", or nothing.
+        chosen: what a first stage chooses: "auto", "values", "ranges", or nothing.
         version: the owner's public label of the data.
         accounts: who pays.
         min_people: of how many people a shown group is at least, where that is more than the owner says.
@@ -135,7 +135,7 @@ class QueryParameters:
         found = split(prepared.text, prepared.tables)
         if found is None:
             raise refused
-        if self.chosen == "values":
+        if self.chosen != "auto":
             with suppress(MissingBounds):
                 plan = self.at_once(prepared, epsilon)
                 if plan.outer is not None:
@@ -177,7 +177,7 @@ class QueryParameters:
         return plan_in_stages(
             prepared,
             tables,
-            caps=self.chosen == "auto",
+            chosen=self.chosen or "",
             population=self.accounts[0].population,
             version=self.version,
             epsilon=epsilon,
@@ -291,14 +291,14 @@ def one(name: str, given: ForEach) -> Real:
 
 
 def bounds_parameter(bounds: str | None) -> str | None:
-    """Return what a first stage chooses: "auto", "values", or nothing.
+    """Return what a first stage chooses: "auto", "values", "ranges", or nothing.
 
     Raises:
         InvalidParameter: anything else.
     """
-    if bounds not in (None, "auto", "values"):
+    if bounds not in (None, "auto", "values", "ranges"):
         raise InvalidParameter(
-            f"bounds must be 'auto' or 'values' or left out, not {bounds!r:.60}.",
+            f"bounds must be 'auto', 'values' or 'ranges', or left out, not {bounds!r:.60}.",
             hint="caps are declared with dp.PrivacyUnit(column, max_groups=…, max_rows=…), bounds with dp.Range",
         )
     return bounds

@@ -8,7 +8,7 @@ from fractions import Fraction
 from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter
 from discreet.plan.auto_bounds.caps import Caps
-from discreet.plan.auto_bounds.staged import StagedQuery, stage, with_caps
+from discreet.plan.auto_bounds.staged import NEARLY_ALL, SHARE, StagedQuery, stage, with_caps
 from discreet.plan.cost import PlanTerms
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.plan import Plan
@@ -24,7 +24,7 @@ def plan_in_stages(
     prepared: Prepared,
     tables: Sequence[TableSchema],
     *,
-    caps: bool,
+    chosen: str,
     population: str,
     version: str | None,
     epsilon: Fraction,
@@ -37,7 +37,7 @@ def plan_in_stages(
     Args:
         prepared: the question.
         tables: the connected tables.
-        caps: whether caps are chosen; else only ranges are.
+        chosen: "auto" for caps and ranges, "values" for ranges, "ranges" for these with nearly all of ε.
         population: whose account pays.
         version: the owner's public label of the data.
         epsilon: the ε of both stages.
@@ -48,6 +48,7 @@ def plan_in_stages(
     Raises:
         PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
     """
+    caps = chosen == "auto"
     if caps and [t.unit for t in prepared.tables] != [t.unit for t in tables]:
         raise InvalidParameter(
             "max_groups_contributed caps the groups of a unit, and bounds='auto' chooses that cap.",
@@ -75,4 +76,6 @@ def plan_in_stages(
         return question.identity(PlanTerms(population, version, left, spent, kind_of(noise), share))
 
     rows = max(((t.unit.caps or (1, 1))[1] for t in prepared.tables if not t.public), default=1)
-    return stage(StagedQuery(make, identify, population, epsilon, spent, caps, rows))
+    return stage(
+        StagedQuery(make, identify, population, epsilon, spent, caps, rows, NEARLY_ALL if chosen == "ranges" else SHARE)
+    )

@@ -1,8 +1,8 @@
 """Questions in two stages: what they lack is chosen from noisy counts of units, and with it they are asked.
 
 `bounds="auto"` chooses how much a unit may add, and the ranges of values that have none; `bounds="values"` the ranges
-alone. What both stages cost is fixed before the first: the second has its ε and δ whatever is chosen, because its noise
-is calibrated to it.
+alone, and `bounds="ranges"` these for their own sake. What both stages cost is fixed before the first: the second has
+its ε and δ whatever is chosen, because its noise is calibrated to it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 SHARE = Fraction(1, 10)
 """The part of ε that the choice of caps costs, and that of ranges as well."""
 
+NEARLY_ALL = Fraction(99, 100)
+"""The part that the choice of ranges costs where they are what is wanted, and not the numbers of the second stage."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChosenBounds:
@@ -54,6 +57,7 @@ class ChosenBounds:
         exceeding: the share of units that exceed the chosen caps is at most this, at `CONFIDENCE`.
         is_row: whether each row is a unit.
         grouped: whether the question has groups.
+        share: the part of ε that each choice cost.
     """
 
     choice: Choice
@@ -64,6 +68,7 @@ class ChosenBounds:
     exceeding: Fraction
     is_row: bool
     grouped: bool
+    share: Fraction
 
     @property
     def caps(self) -> Caps | None:
@@ -78,14 +83,14 @@ class ChosenBounds:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What was chosen, and at which price."""
-        share = words(self.spent.epsilon * SHARE, Fraction(0))
+        share = words(self.spent.epsilon * self.share, Fraction(0))
         caps, ranges = self.choice.caps, self.ranges
         said = []
         if caps is not None:
             more = "more groups, or more rows in one" if caps.total is None else "more rows"
             said += [
                 f"{caps.words} {'were' if caps.total is None else 'was'} chosen privately, for {share}.",
-                f"At most {_percent(self.exceeding)} of units have {more} ({_SURE}).",
+                f"At most {percent(self.exceeding)} of units have {more} ({_SURE}).",
             ]
         if ranges:
             listed = "; ".join(f"{name}: {r!r}" for name, r in ranges.items())
@@ -95,7 +100,7 @@ class ChosenBounds:
 
     def _said_of(self, name: str, chosen: Range, limit: Fraction) -> str:
         """How much may lie outside a chosen range."""
-        most = _percent(limit)
+        most = percent(limit)
         lie = "rows lie" if self.is_row else "units have a value"
         bounds = f"{decimal(chosen.low)} … {decimal(chosen.high)}"
         other = "; one group may have more" if self.grouped and limit < 1 else ""
@@ -112,7 +117,7 @@ class ChosenBounds:
 
     def explain(self, second: str) -> str:
         """Return what the first stage did, and the derivation of the second one."""
-        share, caps = words(self.spent.epsilon * SHARE, Fraction(0)), self.choice.caps
+        share, caps = words(self.spent.epsilon * self.share, Fraction(0)), self.choice.caps
         lines = []
         if caps is not None:
             lines += [
@@ -139,7 +144,7 @@ class PlanStages:
 
     Guarantee:
         One unit is in one place of the census of caps, and in one place by its largest and one by its least value of
-        each expression, so that each of both looks is (`SHARE`·ε)-DP; the second stage has the rest of ε, and δ, for
+        each expression, so that each of both looks is (`share`·ε)-DP; the second stage has the rest of ε, and δ, for
         every choice (docs/proofs/census.md).
 
     Attributes:
@@ -149,6 +154,7 @@ class PlanStages:
         last: that for the largest caps and ranges, and for all that does not depend on them.
         rehearsed: queries of the second stage to be tried before the charge: for the least and for the largest choices.
         spent: what both stages cost together.
+        share: the part of ε that each look costs.
     """
 
     of_caps: CapsQuery | None
@@ -157,12 +163,13 @@ class PlanStages:
     last: Query
     rehearsed: tuple[Query, ...]
     spent: Approximate
+    share: Fraction
 
     @property
     def left(self) -> Approximate:
         """What the first stage leaves of (ε, δ) for the second one, whatever is chosen."""
         looks = (self.of_caps is not None) + (self.of_values is not None)
-        return Approximate(self.spent.epsilon * (1 - SHARE * looks), self.spent.delta)
+        return Approximate(self.spent.epsilon * (1 - self.share * looks), self.spent.delta)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -209,11 +216,11 @@ class PlanStages:
         if self.of_caps is not None and choice.caps is not None and choice.beyond is not None:
             exceeding = share_beyond(choice.beyond, choice.caps, self.of_caps.noise, self.of_caps.groups)
         is_row, grouped = question.table.unit.is_row, bool(question.keys.exprs)
-        return ChosenBounds(choice, self.spent, named, limits, unsure, exceeding, is_row, grouped)
+        return ChosenBounds(choice, self.spent, named, limits, unsure, exceeding, is_row, grouped, self.share)
 
     def explain(self, plan: Plan) -> str:
         """Return what both stages do and cost."""
-        share = words(self.spent.epsilon * SHARE, Fraction(0))
+        share = words(self.spent.epsilon * self.share, Fraction(0))
         lines = []
         if self.of_caps is not None:
             lines.append(f"First stage ({share}): {_OF_UNITS}, from which caps are chosen.")
@@ -248,6 +255,7 @@ class StagedQuery:
         epsilon, delta: what both stages may spend.
         caps: whether caps are chosen; else the declared ones hold.
         rows: the most rows of a unit in a group that are declared, 1 where nothing is.
+        share: the part of ε that each look costs.
     """
 
     make: Callable[[Fraction, Caps | None, Ranges], Query]
@@ -257,6 +265,7 @@ class StagedQuery:
     delta: Fraction
     caps: bool
     rows: int
+    share: Fraction = SHARE
 
 
 def stage(asked: StagedQuery) -> Plan | None:
@@ -265,7 +274,7 @@ def stage(asked: StagedQuery) -> Plan | None:
     Raises:
         PlanError, InvalidParameter: as `asked.make`; or there is nothing to choose for caps that were asked for.
     """
-    left = asked.epsilon * (1 - SHARE)
+    left = asked.epsilon * (1 - asked.share)
     caps, missing, last = _largest(asked, left)
     is_row = last.question.table.unit.is_row
     if is_row and not missing.found and asked.caps:
@@ -279,13 +288,13 @@ def stage(asked: StagedQuery) -> Plan | None:
     _refuse_capped(last.question, caps, missing)
     exprs = tuple(missing.found)
     if caps is not None and exprs:
-        left = asked.epsilon * (1 - 2 * SHARE)
+        left = asked.epsilon * (1 - 2 * asked.share)
         last = asked.make(left, caps, replace(missing, found=[]))
 
     def second(choice: Choice) -> Query:
         return asked.make(left, choice.caps, ChosenRanges(dict(zip(exprs, choice.ranges, strict=True))))
 
-    each = asked.epsilon * SHARE
+    each = asked.epsilon * asked.share
     of_caps = None if caps is None else caps_query(last, each, caps)
     of_values = ranges_query(last, each, exprs) if exprs else None
     events = Composed([(ApproximateEvent(left, asked.delta), 1)])
@@ -303,7 +312,7 @@ def stage(asked: StagedQuery) -> Plan | None:
     named += _told_apart(last.question, exprs)
     identity = hashlib.sha256(named.encode()).hexdigest()
     spent = Approximate(asked.epsilon, asked.delta)
-    stages = PlanStages(of_caps, of_values, second, last, (*rehearsed, *one_window), spent)
+    stages = PlanStages(of_caps, of_values, second, last, (*rehearsed, *one_window), spent, asked.share)
     looks = tuple(look.claim for look in (of_caps, of_values) if look is not None)
     payer = Payer(asked.population, events, spent)
     plan = Plan(identity, (last,), {"": PlanOutput(last)}, (payer,), looks=looks, stages=stages)
@@ -336,7 +345,7 @@ def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
     return Choice(caps, ranges, outside, beyond), found["table"]
 
 
-def _percent(share: Fraction) -> str:
+def percent(share: Fraction) -> str:
     """Return a share in percent, rounded up to two digits."""
     if not share:
         return "0 %"
