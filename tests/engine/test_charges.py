@@ -26,7 +26,7 @@ from discreet.backends.person_filter import PersonFilter
 from discreet.engine.cells import measured
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
-from discreet.learn import LinearRegression
+from discreet.learn import KMeans, LinearRegression
 from discreet.ledger.account import Account
 from discreet.ledger.entry import Charged, PeopleCharged
 from discreet.ledger.ledger import Ledger
@@ -196,6 +196,11 @@ def fit(s: Session) -> object:
     return s.fit(model, features=["n"], target="w")
 
 
+def clusters(s: Session) -> object:
+    relation = next(iter(s.accounts.values())).relation.value
+    return s.fit(KMeans(2, epsilon=1, delta=0, relation=relation), features=["n"])
+
+
 MODEL = LinearRegression(epsilon=1, delta=1e-6, bounds=(0, 9), target=(0, 9)).fit([[1.0], [2.0]], [1, 2])
 
 
@@ -294,6 +299,7 @@ ASKED: dict[str, Asked] = {
     "open run, fixed-size sample": Asked(opens(GAUSSIAN, sampling=FIXED, delta=DELTA), delta=D, replaced=OF_FIXED),
     "open run of a query": Asked(opens_query, [responses(1)]),
     "fit": Asked(fit, [gaussian(MU)], delta=D),
+    "fit, Laplace noise": Asked(clusters, [responses(1)]),
     "evaluate": Asked(evaluates, [laplace(1 << 9, 5 << 9)] * 5),
     "summary of what people spent": Asked(summary, [laplace(1, 1)]),
 }

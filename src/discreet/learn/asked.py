@@ -22,6 +22,7 @@ from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.features import DeclaredColumn
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.person_rows import PersonRows, person_rows
+from discreet.privacy.unit import Sensitivity
 from discreet.query.expr import Column
 from discreet.verify.certificate.seal import answer
 
@@ -196,6 +197,11 @@ def _read(name: str, fact: Fact) -> str:
     if fact.type.is_moment:
         raise InvalidParameter(f"the bounds of {name!r} are dates.", hint="learn from numbers, not from dates")
     return f"CAST({_name(name)} AS DOUBLE) - ({middle_of(fact)!r})"
+
+
+def in_cells(width: int, rows: int) -> Sensitivity:
+    """Return how far a person with so many rows, each in one cell, moves counts of cells."""
+    return Sensitivity(min(width, rows), rows, l1=rows, l2_squared=rows * rows)
 
 
 def middle_of(fact: Range) -> float:

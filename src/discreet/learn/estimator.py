@@ -138,6 +138,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             self._columns = read_bounds(self.bounds, frame, named=named)
         return [column.read(c) for column, c in zip(self._columns, cells, strict=True)]
 
+    def _only_numbers(self) -> None:
+        """Refuse columns of declared values."""
+        listed = [c.name for c in self._columns if c.values is not None]
+        if listed:
+            raise InvalidParameter(
+                f"{type(self).__name__} takes numbers, and {listed[0]!r} has declared values.",
+                hint="leave the column out of X",
+            )
+
     def _check_frame(self, X: Any, names: list[str], *, reset: bool) -> None:
         """Note the names of a frame's columns, or compare them with those of the fit."""
         from sklearn.utils.validation import _check_feature_names, _check_n_features

@@ -31,8 +31,8 @@ from discreet.engine.on_arrays import run_on_arrays
 from discreet.engine.person_recipe import PersonRecipe, as_json
 from discreet.engine.recipe import Draw
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.learn.asked import AskedColumns, middle_of
-from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
+from discreet.learn.asked import AskedColumns, in_cells, middle_of
+from discreet.learn.features import DeclaredColumn, equal, fact_of
 from discreet.learn.losses import Floats
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import person_part, plan_recipe
@@ -293,8 +293,8 @@ class Evaluating(PersonRecipe):
         if self.asked.target is None:
             width = len(self.asked.labels) * self.asked.guesses
             parts = [
-                person_part("mistakes", rows, width=2, norms=_in_cells(2, m)),
-                person_part("cells", rows, width=width, norms=_in_cells(width, m)),
+                person_part("mistakes", rows, width=2, norms=in_cells(2, m)),
+                person_part("cells", rows, width=width, norms=in_cells(width, m)),
             ]
         else:
             one = m << _FINE
@@ -398,11 +398,6 @@ class Evaluating(PersonRecipe):
             "mae": EvaluatedNumber(mae, (low, high), (max(low - reach, 0.0), min(high + reach, width))),
             "r2": EvaluatedNumber(r2, (own[1][0], min(own[1][1], 1.0))),
         }
-
-
-def _in_cells(width: int, rows: int) -> Sensitivity:
-    """Return how far a person with so many rows, each in one cell, moves counts of cells."""
-    return Sensitivity(min(width, rows), rows, l1=rows, l2_squared=rows * rows)
 
 
 def _of_mistakes(counts: list[int], law: Additive, level: float) -> dict[str, EvaluatedNumber]:
@@ -538,9 +533,7 @@ def _check_numbers(model: Any, what: _Asked) -> None:
     outputs = 1 if what.target is not None or len(what.labels) <= 2 else len(what.labels)
     try:
         columns = [*model._features.columns, *([model._target] if what.target is not None else [])]
-        model._weights = np.asarray(model._weights, np.float64)
-        model._features = Features(tuple(model._features.columns), model._features.basis, model._features.knots)
-        sound = model._weights.shape == (outputs, model._features.width) and bool(np.isfinite(model._weights).all())
+        sound = bool(np.isfinite(model.rebuild(outputs)).all())
         sound &= all(c.low < c.high and math.isfinite(float(c.high) - float(c.low)) for c in columns)
     except (AttributeError, TypeError, ValueError):
         sound = False

@@ -28,15 +28,16 @@ from discreet.engine.row_factor import RowFactor
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import AskedColumns, DeclaredRows
 from discreet.learn.estimator import PrivateEstimator
-from discreet.learn.features import BITS, Features
+from discreet.learn.features import BITS, DeclaredColumn, Features
 from discreet.learn.losses import Floats
-from discreet.plan.parts import person_part, plan_recipe
+from discreet.plan.parts import PersonPart, person_part, plan_recipe
 from discreet.privacy.exact import Real, count
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import Parts, PeopleRows
     from discreet.engine.recipe import Running
+    from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
 _FAR = 1e6  # no weight is larger
@@ -74,25 +75,40 @@ class GramSum(DeclaredRows):
         """Of the grid of one of the factors: so fine that squares of a person's part fit in 62 bits."""
         return min(BITS, (_LARGEST - 2 * self.width.bit_length() - 2 * self.per_person.bit_length()) // 2 - BITS - 1)
 
-    def _longest(self, bits: int) -> int:
+    @property
+    def longest(self) -> int:
         """The length of a row in whole numbers, however it is rounded."""
+        return self._longest(BITS)
+
+    def _longest(self, bits: int) -> int:
         scale = self.features.scale if self.target is not None else 0.0
         return math.ceil(2.0**bits * math.sqrt(1 + scale**2) + math.sqrt(self.width) / 2 + 1)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows = self.read(tables)
+    def part(self, rows: PersonRows, share: Fraction = Fraction(1)) -> PersonPart:
+        """Return the private part.
+
+        Raises:
+            InvalidParameter: there are too many features.
+        """
         if self.bits < _COARSEST:
             raise InvalidParameter(
                 f"a Gram matrix of {self.width} features is too wide.", hint="fewer features, or solver='gradient'"
             )
-        longest = self._longest(BITS) * self._longest(self.bits) * self.per_person
-        found = person_part("gram", rows, width=self.width**2, l2=longest)
+        most = self.longest * self._longest(self.bits) * self.per_person
+        return person_part("gram", rows, width=self.width**2, l2=most, share=share)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         said = {"gram": self.features.said, "target": self.target}
+        found = self.part(self.read(tables))
         return plan_recipe([found], epsilon=self.epsilon * part, delta=self.delta, parameters=said)
 
     def run(self, plan: Plan) -> Running[Any]:
         (part,) = plan.parts
-        noisy = np.array((yield Draw("gram")), np.float64).reshape(self.width, self.width)
+        return self.of_noisy((yield Draw("gram")), part)
+
+    def of_noisy(self, drawn: Any, part: Any) -> dict[str, Any]:
+        """Return the matrix in units of the features, and the deviation of its noise."""
+        noisy = np.array(drawn, np.float64).reshape(self.width, self.width)
         unit = 2.0 ** (BITS + self.bits) * self.features.scale**2
         return {"gram": ((noisy + noisy.T) / 2 / unit).tolist(), "noise": spread_of(part) / unit}
 
@@ -134,6 +150,25 @@ class GramRegression(GramSum):
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         names = [*self.features.names, "intercept"]
         return ["feature", "weight"], [[*pair] for pair in zip(names, state["weights"][0], strict=True)]
+
+
+def moments_of(gram: Floats) -> tuple[float, Floats, Floats]:
+    """Return the noisy number of rows, and the mean and the covariance of features within ±1."""
+    rows = max(float(gram[-1, -1]), 1.0)
+    mean = np.clip(gram[-1, :-1] / rows, -1, 1)
+    spread = gram[:-1, :-1] / rows - np.outer(mean, mean)
+    within = np.sqrt(np.clip(np.diagonal(spread), 0, 1))
+    return rows, mean, np.clip(spread, -np.outer(within, within), np.outer(within, within))
+
+
+def units_of(columns: Sequence[DeclaredColumn]) -> tuple[Floats, Floats]:
+    """Return for each feature the value that stands for 0, and that which 1 is away from it."""
+    middles: list[float] = []
+    halves: list[float] = []
+    for c in columns:
+        middles += [c.middle] if c.values is None else [0.0] * (len(c.values) + 1)
+        halves += [(c.high - c.low) / 2] if c.values is None else [1.0] * (len(c.values) + 1)
+    return np.array(middles), np.array(halves)
 
 
 def spread_of(part: Any) -> float:
@@ -193,21 +228,9 @@ class NoisyMoments(PrivateEstimator):
         features = Features(self._columns)
         self.terms_ = features.names
         self._gram, self._noise = np.array(state["gram"]), float(state["noise"])
-        self.rows_ = max(float(self._gram[-1, -1]), 1.0)
-        mean = np.clip(self._gram[-1, :-1] / self.rows_, -1, 1)
-        spread = self._gram[:-1, :-1] / self.rows_ - np.outer(mean, mean)
-        within = np.sqrt(np.clip(np.diagonal(spread), 0, 1))
-        spread = np.clip(spread, -np.outer(within, within), np.outer(within, within))
-        middles, halves = self._units()
+        self.rows_, mean, spread = moments_of(self._gram)
+        middles, halves = units_of(self._columns)
         self.mean_, self.covariance_ = middles + halves * mean, spread * np.outer(halves, halves)
-
-    def _units(self) -> tuple[Floats, Floats]:
-        """Return for each feature the value that stands for 0, and that which 1 is away from it."""
-        middles, halves = [], []
-        for c in self._columns:
-            middles += [c.middle] if c.values is None else [0.0] * (len(c.values) + 1)
-            halves += [(c.high - c.low) / 2] if c.values is None else [1.0] * (len(c.values) + 1)
-        return np.array(middles), np.array(halves)
 
     def _matrix(self, X: Any) -> Floats:
         """Return the features of rows, in the units of the data."""
@@ -381,16 +404,12 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, NoisyMoments):  # t
         self.with_mean, self.with_std = with_mean, with_std
 
     def _recipe(self) -> GramSum:
-        listed = [c.name for c in self._columns if c.values is not None]
-        if listed:
-            raise InvalidParameter(
-                f"{listed[0]!r} has declared values, which are not scaled.", hint="leave the column out of X"
-            )
+        self._only_numbers()
         return super()._recipe()
 
     def _take(self, state: Any) -> None:
         super()._take(state)
-        halves = self._units()[1]
+        halves = units_of(self._columns)[1]
         # what noise hides is not divided by
         least = np.clip(self._noise / self.rows_, 1e-12, 1.0) * halves**2
         self.var_ = np.maximum(np.diagonal(self.covariance_), least)

@@ -84,6 +84,16 @@ class LinearModel(PrivateEstimator):
         """
         return evaluation_of(self, tables, asked, epsilon, delta, confidence)
 
+    def rebuild(self, outputs: int) -> Floats:
+        """Make weights and features anew of plain numbers, whatever they are, and return the weights.
+
+        Raises:
+            AttributeError, TypeError, ValueError: they are not what a fit gives.
+        """
+        self._features = Features(tuple(self._features.columns), self._features.basis, self._features.knots)
+        self._weights = np.asarray(self._weights, np.float64).reshape(outputs, self._features.width)
+        return self._weights
+
     @abstractmethod
     def answers_of(self, scores: Floats) -> NDArray[Any]:
         """Return the predictions that follow from scores: places of labels, or numbers."""
@@ -203,7 +213,23 @@ class _Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit
         return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
-class LogisticRegression(_Classifier):
+class Probabilities(_Classifier):
+    """What classifiers with probabilities share."""
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, one row of them a row."""
+        z = self._scores(X)
+        if z.shape[1] == 1:
+            return np.concatenate([expit(-z), expit(z)], axis=1)
+        return np.asarray(softmax(z, axis=1))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithms of the probabilities."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+
+class LogisticRegression(Probabilities):
     """Logistic regression of two or more classes, by noisy gradient descent.
 
     Guarantee:
@@ -250,18 +276,6 @@ class LogisticRegression(_Classifier):
         """
         self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
         self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class, one row of them a row."""
-        z = self._scores(X)
-        if z.shape[1] == 1:
-            return np.concatenate([expit(-z), expit(z)], axis=1)
-        return np.asarray(softmax(z, axis=1))
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithms of the probabilities."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(self.predict_proba(X)))
 
 
 class LinearSVC(_Classifier):

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
-from discreet.learn import PCA, Gram, LinearRegression, LinearSVC, LogisticRegression, PoissonRegressor, StandardScaler
+from discreet.learn import (
+    PCA,
+    GaussianNB,
+    Gram,
+    KMeans,
+    LinearRegression,
+    LinearSVC,
+    LogisticRegression,
+    PoissonRegressor,
+    StandardScaler,
+)
 
 FORBIDDEN = {
     "check_fit_idempotent": "each fit draws fresh noise",
@@ -26,6 +36,8 @@ MODELS = (
     LinearRegression(**FINE, target=(-3, 3), loss="huber"),
     LinearRegression(**FINE, target=(-3, 3), solver="gram"),
     PoissonRegressor(**FINE, target=(0, 7)),
+    GaussianNB(**GIVEN, classes="public"),
+    KMeans(**GIVEN),
     Gram(**GIVEN),
     PCA(**GIVEN),
     StandardScaler(**GIVEN),

@@ -1,0 +1,272 @@
+"""Naive Bayes: noisy sums of each class, drawn once.
+
+A row adds to its class alone: 1, and for each number z within ±1 both z and 2z² − 1, and for each column of declared
+values a 1 in one place.
+
+Guarantee:
+    (ε, δ)-DP for one person under the relation of the account: a person's part keeps to the planned length, which the
+    meter checks in integers. So is everything that follows from the noisy sums.
+
+References:
+    docs/proofs/learn.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.catalog.schema import Range
+from discreet.engine.recipe import Draw
+from discreet.engine.row_factor import RowFactor
+from discreet.learn.asked import AskedColumns, DeclaredRows
+from discreet.learn.features import BITS, DeclaredColumn
+from discreet.learn.gram import spread_of
+from discreet.learn.linear import Probabilities
+from discreet.learn.losses import Floats, Logistic, RowLoss, Softmax
+from discreet.plan.parts import person_part, plan_recipe
+from discreet.privacy.exact import Real
+
+if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
+    from discreet.engine.person_parts import Parts, PeopleRows
+    from discreet.engine.recipe import Running
+    from discreet.plan.plan import Plan
+
+_LEAST = 1e-4  # of a variance, where the half width of the bounds is 1
+
+
+@dataclass(frozen=True)
+class ClassTerms:
+    """What is summed of a row of declared columns: 1, then two terms of each number, then one of each value.
+
+    Attributes:
+        columns: the declared columns.
+    """
+
+    columns: tuple[DeclaredColumn, ...]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """For each column the place of its first term, and after them the number of terms."""
+        sizes = [2 if c.values is None else len(c.values) + 1 for c in self.columns]
+        return [1, *(1 + np.cumsum(sizes)).tolist()]
+
+    @property
+    def width(self) -> int:
+        """How many terms there are."""
+        return self.starts[-1]
+
+    @cached_property
+    def scale(self) -> float:
+        """What each term is multiplied by, so that no row is longer than 1."""
+        return 1 / math.sqrt(1 + sum(2 if c.values is None else 1 for c in self.columns))
+
+    @property
+    def longest(self) -> int:
+        """The length of a row in whole numbers, however it is rounded."""
+        return (1 << BITS) + len(self.columns) * 2 + 2
+
+    @property
+    def names(self) -> list[str]:
+        """The terms."""
+        found = ["1"]
+        for c in self.columns:
+            listed = [] if c.values is None else [*(f"{c.name}={v}" for v in c.values), f"{c.name}=other"]
+            found += listed or [c.name, f"2·{c.name}² − 1"]
+        return found
+
+    @property
+    def said(self) -> Any:
+        """The terms as plain values."""
+        columns = [[c.name, c.low, c.high, None if c.values is None else [*map(repr, c.values)]] for c in self.columns]
+        return ["class terms", columns]
+
+    def encode(self, cells: Sequence[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the places and the values of the terms of `n` rows, in steps of 2^-12."""
+        places, values, unit = [np.zeros(n)], [np.ones(n)], 2.0**BITS * self.scale
+        for c, start, own in zip(self.columns, self.starts, cells, strict=False):
+            if c.values is not None:
+                places.append(start + own)
+                values.append(np.ones(n))
+            else:
+                z = _scaled(c, own)
+                places += [np.full(n, start), np.full(n, start + 1)]
+                values += [z, 2 * z * z - 1]
+        return np.stack(places, axis=1).astype(np.int32), np.rint(np.stack(values, axis=1) * unit).astype(np.int32)
+
+    def scores(self, columns: Sequence[NDArray[Any]], weights: Floats, n: int) -> Floats:
+        """Return the scores of `n` rows: of two classes that of the second, else one for each.
+
+        Args:
+            columns: what `DeclaredColumn.read` gave of each.
+            weights: for each class the logarithm of its share, then the mean and the variance of each number and the
+                logarithm of the share of each value.
+            n: how many rows there are.
+        """
+        found = np.tile(weights[:, 0], (n, 1))
+        for c, start, cells in zip(self.columns, self.starts, columns, strict=False):
+            if c.values is not None:
+                found += weights[:, start:].T[np.clip(np.rint(cells), 0, len(c.values)).astype(np.int64)]
+            else:
+                mean, variance = weights[:, start], weights[:, start + 1]
+                found -= ((_scaled(c, cells)[:, None] - mean) ** 2 / variance + np.log(variance)) / 2
+        return found[:, 1:] - found[:, :1] if len(weights) == 2 else found
+
+    def weights(self, sums: Floats, noise: float) -> Floats:
+        """Return the weights that follow from noisy sums of each class, whose noise has this deviation."""
+        found = np.zeros_like(sums)
+        n = np.maximum(sums[:, 0], max(noise, 1.0))
+        found[:, 0] = np.log(n / n.sum())
+        for c, start, end in zip(self.columns, self.starts, self.starts[1:], strict=False):
+            if c.values is not None:
+                counts = np.maximum(sums[:, start:end], 0) + max(noise, 1.0)  # noise that is as large hides nothing
+                found[:, start:end] = np.log(counts / counts.sum(axis=1, keepdims=True))
+            else:
+                mean = np.clip(sums[:, start] / n, -1, 1)
+                square = (np.clip(sums[:, start + 1] / n, -1, 1) + 1) / 2
+                found[:, start] = mean
+                found[:, start + 1] = np.clip(square - mean**2, 0, 1) + _LEAST + np.minimum((noise / n) ** 2, 1)
+        return found
+
+
+def _scaled(c: DeclaredColumn, cells: NDArray[Any]) -> Floats:
+    return np.asarray(2 * (np.clip(cells, c.low, c.high) - c.low) / (c.high - c.low) - 1)
+
+
+@dataclass(frozen=True)
+class ClassSums(DeclaredRows):
+    """Noisy sums of the terms of each class.
+
+    Attributes:
+        classes: how many; the target y is the place of a row's class, or their number for every undeclared label.
+    """
+
+    classes: int = field(default=2, kw_only=True)
+
+    @cached_property
+    def terms(self) -> ClassTerms:
+        """What is summed."""
+        return ClassTerms(self.columns)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        shape: dict[str, Any] = {"width": self.classes * self.terms.width, "l2": self.terms.longest * self.per_person}
+        found = person_part("sums", self.read(tables), **shape)
+        said = {"sums": self.terms.said, "classes": self.classes}
+        return plan_recipe([found], epsilon=self.epsilon * part, delta=self.delta, parameters=said)
+
+    def run(self, plan: Plan) -> Running[Any]:
+        noisy, unit = np.array((yield Draw("sums")), np.float64), 2.0**BITS * self.terms.scale
+        sums = (noisy / unit).reshape(self.classes, self.terms.width)
+        return {"sums": sums.tolist(), "noise": spread_of(plan.parts[0]) / unit}
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        sums = zip(*state["sums"], strict=True)
+        return ["term", *(f"class {k}" for k in range(self.classes))], [
+            [name, *row] for name, row in zip(self.terms.names, sums, strict=True)
+        ]
+
+    def prepare(self, people: PeopleRows) -> Any:
+        n, y = len(people.matrix), people.column("y")
+        places, values = self.terms.encode(self.cells(people), n)
+        shown = np.zeros((n, self.classes), np.int64)
+        shown[np.arange(n), np.clip(y, 0, self.classes - 1)] = y < self.classes
+        return shown, RowFactor(people.starts, places, values, self.terms.width)
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
+        found: Parts = people.prepared
+        return found
+
+
+class GaussianNB(Probabilities):
+    """Naive Bayes: within each class numbers are normal, declared values have shares, and columns are independent.
+
+    Guarantee:
+        (ε, δ)-DP for each row, under `relation`, of everything that `fit` leaves: noisy sums of each class are drawn
+        once. What is public: the number and names of columns, the bounds and the classes. Each fit draws fresh noise.
+
+    References:
+        docs/proofs/learn.md.
+
+    >>> X = np.array([[-1.0], [1.0]] * 500)
+    >>> model = GaussianNB(epsilon=1, delta=1e-6, bounds=(-2, 2), classes=["low", "high"])
+    >>> model.fit(X, np.where(X[:, 0] > 0, "high", "low")).predict([[-1.5], [1.5]]).tolist()
+    ['low', 'high']
+    """
+
+    class_count_: Floats
+    class_prior_: Floats
+    theta_: Floats
+    var_: Floats
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        classes: Any = None,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters.
+
+        Args:
+            epsilon: the ε to be spent.
+            delta: the δ to be spent; at 0 the noise is Laplace's, and wider.
+            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
+            classes: the labels, or "public" where it is no secret which labels occur.
+            relation: "add-remove" or "replace".
+        """
+        self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
+        self.relation = relation
+
+    def _check(self) -> None:
+        self._guarantee()
+        self._relation()
+
+    def _loss(self, classes: int) -> RowLoss:
+        return Logistic() if classes == 2 else Softmax(classes)
+
+    def _fit(self, columns: Sequence[Floats], y: Floats, loss: RowLoss, target: tuple[float, float] | None) -> None:
+        k = len(self.classes_)
+        self._draw(self._sums(), columns, (y, Range(0, k, integer=True)))
+
+    def _sums(self) -> ClassSums:
+        epsilon, delta = self._guarantee()
+        return ClassSums(self._columns, epsilon, delta, classes=len(self.classes_))
+
+    def _recipe_of(self, asked: AskedColumns) -> ClassSums:
+        labels = self._declare(asked.target)[2]
+        self._check()
+        return replace(self._sums(), sql=asked.sql(labels), per_person=asked.per_person, centred=True)
+
+    def _take(self, state: Any) -> None:
+        terms, sums = ClassTerms(self._columns), np.array(state["sums"])
+        self._features: Any = terms
+        self._weights = terms.weights(sums, state["noise"])
+        self.class_count_, self.class_prior_ = np.maximum(sums[:, 0], 0), np.exp(self._weights[:, 0])
+        numbers = [(c, start) for c, start in zip(self._columns, terms.starts, strict=False) if c.values is None]
+        places = [start for _, start in numbers]
+        halves = np.array([(c.high - c.low) / 2 for c, _ in numbers])
+        self.theta_ = np.array([c.middle for c, _ in numbers]) + halves * self._weights[:, places]
+        self.var_ = halves**2 * self._weights[:, [p + 1 for p in places]]
+
+    def rebuild(self, outputs: int) -> Floats:
+        """Make weights and terms anew of plain numbers."""
+        self._features = ClassTerms(tuple(self._features.columns))
+        self._weights = np.asarray(self._weights, np.float64).reshape(max(outputs, 2), self._features.width)
+        variances = [
+            s + 1 for c, s in zip(self._features.columns, self._features.starts, strict=False) if c.values is None
+        ]
+        self._weights[:, variances] = np.maximum(self._weights[:, variances], _LEAST)
+        return self._weights
+
+    def _explained(self) -> str:
+        return f"Sums of {self._features.width} terms of {len(self._columns)} columns in {len(self.classes_)} classes."

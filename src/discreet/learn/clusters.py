@@ -1,0 +1,291 @@
+"""Clusters of rows: by a noisy grid of cells where columns are few, else by noisy steps of Lloyd's algorithm.
+
+Up to three columns, rows are counted once in the cells of a public grid, and the centres are those of the noisy cells.
+Beyond, the first centres are those of the normal law with noisy means and covariance, and each of a few steps draws the
+number of rows that are nearest to each centre, and their sum.
+
+Guarantee:
+    (ε, δ)-DP for one person under the relation of the account: each row counts in one cell, or adds one row of bounded
+    length to one centre; the meter checks the planned norms in integers. Centres follow from noisy numbers.
+
+References:
+    Su, Cao, Li, Bertino, Jin 2016 (grids and noisy Lloyd steps), https://doi.org/10.1145/2857705.2857708;
+    docs/proofs/learn.md.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from discreet.engine.recipe import Draw
+from discreet.engine.row_factor import RowFactor
+from discreet.errors import InvalidParameter
+from discreet.learn.asked import AskedColumns, DeclaredRows, in_cells
+from discreet.learn.estimator import PrivateEstimator
+from discreet.learn.features import BITS
+from discreet.learn.gram import GramSum, moments_of, spread_of, units_of
+from discreet.learn.losses import Floats
+from discreet.plan.parts import person_part, plan_recipe
+from discreet.privacy.exact import Real, count
+
+if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
+    from discreet.engine.person_parts import Parts, PeopleRows
+    from discreet.engine.recipe import Running
+    from discreet.plan.plan import Plan
+
+SIDES = {1: 512, 2: 32, 3: 10}
+"""Cells along each column of a grid, by the number of columns."""
+
+STEPS, FIRST = 3, Fraction(1, 4)
+"""Steps of Lloyd's algorithm, and the part of the budget for the moments that they start from."""
+
+FULL, NEAR = 3.0, 2.0
+"""A cell is kept if its noisy count is above `FULL` deviations of the noise, and that of the cells around it `NEAR`."""
+
+_MOST = 500  # clusters
+_POINTS = 2048  # of the normal law that stands in for the rows at the start
+
+
+@dataclass(frozen=True)
+class Clustering(DeclaredRows):
+    """Centres of clusters.
+
+    Attributes:
+        clusters: how many.
+    """
+
+    clusters: int = field(default=8, kw_only=True)
+
+    @cached_property
+    def _gram(self) -> GramSum:
+        given: dict[str, Any] = {"sql": self.sql, "per_person": self.per_person, "centred": self.centred}
+        return GramSum(self.columns, self.epsilon, self.delta, **given)
+
+    @property
+    def side(self) -> int:
+        """How many cells the grid has along each column; 0 where there is none."""
+        return SIDES.get(len(self.columns), 0)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        rows, m = self.read(tables), self.per_person
+        if self.side:
+            cells = self.side ** len(self.columns)
+            parts = [person_part("grid", rows, width=cells, norms=in_cells(cells, m))]
+        else:
+            shape: dict[str, Any] = {"width": self.clusters * (len(self.columns) + 1), "l2": self._gram.longest * m}
+            nearest = person_part("nearest", rows, **shape, times=STEPS, share=1 - FIRST)
+            parts = [self._gram.part(rows, FIRST), nearest]
+        said = {"clusters": self.clusters, "features": self._gram.features.said}
+        return plan_recipe(parts, epsilon=self.epsilon * part, delta=self.delta, parameters=said)
+
+    # ------------------------------------------------------------------ public: centres from noisy numbers
+    def run(self, plan: Plan) -> Running[Any]:
+        parts = {part.name: part for part in plan.parts}
+        halves = units_of(self.columns)[1]
+        if self.side:
+            noisy = np.array((yield Draw("grid")), np.float64)
+            return {"centres": self._of_cells(noisy, spread_of(parts["grid"]), halves).tolist()}
+        gram = self._gram.of_noisy((yield Draw("gram")), parts["gram"])
+        centres = self._starts(*moments_of(np.array(gram["gram"]))[1:], halves)
+        spread, width = spread_of(parts["nearest"]), len(self.columns) + 1
+        for _ in range(STEPS):
+            noisy = np.array((yield Draw("nearest", (centres * halves).tolist())), np.float64)
+            found = noisy.reshape(self.clusters, width)
+            n = np.maximum(found[:, -1], 1.0)
+            means = np.clip(found[:, :-1] / n[:, None], -1, 1)
+            # as far as noise does not hide it
+            centres += np.clip(1 - (3 * spread / n) ** 2, 0, 1)[:, None] * (means - centres)
+        return {"centres": centres.tolist()}
+
+    def _of_cells(self, noisy: Floats, spread: float, halves: Floats) -> Floats:
+        """Return the centres of noisy cells, of which those that are hardly above the noise are left out."""
+        from scipy.ndimage import uniform_filter
+
+        d, shape = len(self.columns), (self.side,) * len(self.columns)
+        around = uniform_filter(noisy.reshape(shape), 3, mode="constant").reshape(-1) * 3**d
+        kept = (noisy > FULL * spread) & (around > NEAR * spread * 3 ** (d / 2))
+        if kept.sum() < self.clusters:
+            kept = np.zeros(noisy.size, np.bool_)
+            kept[np.argsort(-noisy, kind="stable")[: self.clusters]] = True
+        middles = (np.stack(np.unravel_index(np.arange(noisy.size), shape), axis=1) + 0.5) * (2 / self.side) - 1
+        return self._centres(middles[kept], np.clip(noisy[kept], 1.0, 2.0**40), halves)
+
+    def _starts(self, mean: Floats, spread: Floats, halves: Floats) -> Floats:
+        """Return the centres of the normal law of this mean and covariance: of points that are spread evenly in it."""
+        from scipy.stats import norm
+
+        values, vectors = np.linalg.eigh(spread)
+        even = _even(_POINTS, len(mean))
+        points = mean + norm.ppf(even) @ (vectors * np.sqrt(np.clip(values, 0, 1))).T
+        return self._centres(np.clip(points, -1, 1), np.ones(_POINTS), halves)
+
+    def _centres(self, points: Floats, weights: Floats, halves: Floats) -> Floats:
+        """Return the centres of public points, by distances in the units of the data."""
+        from sklearn.cluster import KMeans as Plain
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # points may be fewer than clusters
+            found = Plain(self.clusters, n_init=4, random_state=0).fit(points * halves, sample_weight=weights)
+        return np.asarray(np.clip(found.cluster_centers_ / halves, -1, 1), np.float64)
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        middles, halves = units_of(self.columns)
+        return [c.name for c in self.columns], (middles + halves * np.array(state["centres"])).tolist()
+
+    # ------------------------------------------------------------------ private: of people's rows
+    def prepare(self, people: PeopleRows) -> Any:
+        if not self.side:
+            return self._gram.prepare(people)
+        n = len(people.matrix)
+        place = np.zeros(n, np.int64)
+        for c, cells in zip(self.columns, self.cells(people), strict=True):
+            along = np.floor((cells - c.low) / (c.high - c.low) * self.side)
+            place = place * self.side + np.clip(along, 0, self.side - 1).astype(np.int64)
+        one = np.ones((n, 1), np.int64)
+        return one, RowFactor(people.starts, place[:, None], one, self.side ** len(self.columns))
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
+        weights, factor = people.prepared
+        if of != "nearest":
+            return weights, factor
+        units = units_of(self.columns)[1] / (2.0**BITS * self._gram.features.scale)
+        near = nearest(factor.matrix[:, :-1].toarray() * units, np.array(args))
+        shown = np.zeros((len(near), self.clusters), np.int64)
+        shown[np.arange(len(near)), near] = 1
+        return shown, factor
+
+
+def _even(n: int, d: int) -> Floats:
+    """Return points that are spread evenly in the unit cube: multiples of powers of the root of x^(d+1) = x + 1."""
+    root = 1.5
+    for _ in range(60):
+        root = (1 + root) ** (1 / (d + 1))
+    return np.asarray((0.5 + np.outer(np.arange(n), root ** -np.arange(1.0, d + 1))) % 1 * (1 - 1 / n) + 0.5 / n)
+
+
+def nearest(points: Floats, centres: Floats) -> NDArray[np.int64]:
+    """Return the place of the centre that is nearest to each point."""
+    found = np.zeros(len(points), np.int64)
+    least = np.full(len(points), np.inf)
+    for k, centre in enumerate(centres):
+        far = ((points - centre) ** 2).sum(axis=1)
+        found[far < least] = k
+        least = np.minimum(least, far)
+    return found
+
+
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # no types
+    """Clusters of rows of numbers, by distances in the units of the data.
+
+    There is no `labels_`, which would tell of each row: `predict` says which cluster a row is in.
+
+    Guarantee:
+        (ε, δ)-DP for each row, under `relation`, of everything that `fit` leaves. What is public: the number and names
+        of columns, the bounds and the number of clusters. Each fit draws fresh noise.
+
+    References:
+        docs/proofs/learn.md.
+
+    >>> X = np.array([[1.0, 1.0], [9.0, 5.0]] * 1000)
+    >>> found = KMeans(2, epsilon=1, delta=0, bounds=(0, 10)).fit(X)
+    >>> sorted(found.predict([[2.0, 2.0], [8.0, 6.0]]).tolist())
+    [0, 1]
+    """
+
+    cluster_centers_: Floats
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters.
+
+        Args:
+            n_clusters: how many clusters.
+            epsilon: the ε to be spent.
+            delta: the δ to be spent; at 0 the noise is Laplace's, which is narrower for three columns or fewer.
+            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range} for a data frame.
+            relation: "add-remove" or "replace".
+        """
+        self.n_clusters = n_clusters
+        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
+
+    def fit(self, X: Any, y: Any = None) -> KMeans:
+        """Fit the centres: private for each row.
+
+        Args:
+            X: an array or a data frame; what is missing becomes the middle of its bounds, and what lies outside its
+                end.
+            y: not read.
+
+        Raises:
+            MissingBounds, InvalidParameter: something has to be declared; raised before X is read.
+        """
+        self._check()
+        columns = self._inputs(X, reset=True)
+        self._draw(self._recipe(), columns, None)
+        return self
+
+    def _check(self) -> None:
+        self._guarantee()
+        self._relation()
+        if count("n_clusters", self.n_clusters) > _MOST:
+            raise InvalidParameter(f"n_clusters must be at most {_MOST}, not {self.n_clusters}.", hint="n_clusters=8")
+
+    def _recipe(self) -> Clustering:
+        self._only_numbers()
+        epsilon, delta = self._guarantee()
+        return Clustering(self._columns, epsilon, delta, clusters=self.n_clusters)
+
+    def _recipe_of(self, asked: AskedColumns) -> Clustering:
+        self._check()
+        return replace(self._recipe(), sql=asked.sql(None), per_person=asked.per_person, centred=True)
+
+    def _take(self, state: Any) -> None:
+        middles, halves = units_of(self._columns)
+        self.cluster_centers_ = middles + halves * np.array(state["centres"])
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the cluster of each row."""
+        return nearest(self._rows(X), self.cluster_centers_)
+
+    def fit_predict(self, X: Any, y: Any = None) -> NDArray[np.int64]:
+        """Fit the centres, and return the cluster of each row, which is not private."""
+        return self.fit(X).predict(X)
+
+    def transform(self, X: Any) -> Floats:
+        """Return the distance of each row from each centre."""
+        rows = self._rows(X)
+        return np.stack([np.sqrt(((rows - centre) ** 2).sum(axis=1)) for centre in self.cluster_centers_], axis=1)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the sum of squared distances from the nearest centres, times −1; it is not private."""
+        return -float((self.transform(X).min(axis=1) ** 2).sum())
+
+    def _rows(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        return np.stack(self._inputs(X, reset=False), axis=1)
+
+    def _explained(self) -> str:
+        how = "counts in the cells of a public grid" if len(self._columns) in SIDES else f"moments and {STEPS} steps"
+        return f"{len(self.cluster_centers_)} clusters of {len(self._columns)} columns, from {how}."
