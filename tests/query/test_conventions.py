@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import time
 from fractions import Fraction
 from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
 
@@ -87,6 +89,8 @@ ALIKE = [
      "SELECT APPROX_QUANTILES(DP_CLAMP(amount, 0, 5), 4) AS q FROM visits"),
     ("SELECT ANON_STDDEV_POP(amount CLAMPED BETWEEN 0 AND 5) AS s FROM visits",
      "SELECT STDDEV_POP(amount, contribution_bounds_per_row => (0, 5)) AS s FROM visits"),
+    ("SELECT SUM(amount, contribution_bounds_per_group => (2, 9)) AS s FROM visits",
+     "SELECT SUM(amount, contribution_bounds_per_group => (0, 9)) AS s FROM visits"),
     ("SELECT SUM(SAFE_MULTIPLY(SAFE_ADD(amount, 1), SAFE_NEGATE(SAFE_SUBTRACT(2, 1)))) AS s FROM visits",
      "SELECT SUM((amount + 1) * (-(2 - 1))) AS s FROM visits"),
 ]  # fmt: skip
@@ -168,7 +172,7 @@ def clause(options: str) -> str:
          "the query's bounds on what a unit adds to a group reach beyond the owner's."),
         ("SELECT COUNT(*, contribution_bounds_per_group => (0, 4)) FROM visits", {"epsilon": 1}, InvalidParameter,
          "the query's bounds on what a unit adds to a group reach beyond the owner's."),
-        ("SELECT SUM(amount, contribution_bounds_per_group => (2, 9)) FROM visits", {"epsilon": 1}, InvalidParameter,
+        ("SELECT SUM(amount, contribution_bounds_per_group => (0, 0)) FROM visits", {"epsilon": 1}, InvalidParameter,
          "the bounds on what a unit adds to a group must hold 0, and differ: a unit may have nothing there."),
         ("SELECT SUM(amount, contribution_bounds_per_group => (0, user_id)) FROM visits", {"epsilon": 1},
          InvalidParameter, "the bounds on what a unit adds to a group must be two written numbers."),
@@ -304,3 +308,25 @@ def test_the_clause_has_no_place_in_a_batch(session: Session) -> None:
     releases = session.batch({"a": bounds, "b": ends}, epsilon=1)
     assert releases["b"].rows[0][1] < releases["b"].rows[0][0]
     assert releases["a"].query.question.measures
+
+
+def test_a_time_of_day_in_text_is_cut_as_a_clock_is() -> None:
+    hours = [(h, m) for h in range(24) for m in (0, 9, 59)]
+    shown: list[tuple[str, str | None, str | None]]
+    shown = [(time(h, m).strftime("%I:%M%p"), f"{h:02}:{m:02}:00", f"{h:02}:00:00") for h, m in hours]
+    shown += [(text.lstrip("0").lower(), minute, hour) for text, minute, hour in shown]
+    shown += [(text, None, None) for text in ("", "13:00PM", "9:60AM", "9:05", "0:10AM", "x9:05AM")]
+    db = duckdb.connect()
+    db.execute("CREATE TABLE visits (region VARCHAR)")
+    db.executemany("INSERT INTO visits VALUES (?)", [(text,) for text, *_ in shown])
+    for unit, place in (("MINUTE", 1), ("HOUR", 2)):
+        sql = f"SELECT region, TIME_TRUNC(PARSE_TIME('%I:%M%p', region), {unit}) AS t FROM visits"
+        read = prepare(sql, "bigquery", [visits()]).text
+        assert sorted(db.execute(read).fetchall(), key=str) == sorted(((s[0], s[place]) for s in shown), key=str)
+
+
+def test_casts_of_text_to_whole_numbers_are_of_whole_ones() -> None:
+    read = prepare("SELECT CAST(region AS INT64) AS n FROM visits", "bigquery", [visits()]).text
+    db = duckdb.connect()
+    db.execute("CREATE TABLE visits AS SELECT unnest(['12', ' -3 ', '+4', '2.5', 'x', '', NULL]) AS region")
+    assert db.execute(read).fetchall() == [(12,), (-3,), (4,), (None,), (None,), (None,), (None,)]

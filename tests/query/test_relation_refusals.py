@@ -16,6 +16,7 @@ PAIRED = (
     "Two private tables are joined on something that does not hold their units equal, "
     "which would pair people with each other."
 )
+UNMATCHED = "An aggregate would count public rows that nobody matches."
 PUBLIC_LEFT = "Public rows that no person matches would come out of this join beside people's rows."
 OVER_PEOPLE = "A subquery that aggregates over people is a result of its own."
 OF_ANSWER = "A subquery beside aggregates, in HAVING or in ORDER BY is not supported: these read the noisy result."
@@ -36,8 +37,22 @@ REFUSED = [
     ("SELECT COUNT(*) FROM customers a JOIN products p ON p.id = a.id JOIN orders b ON b.id = p.id", PAIRED),
     ("SELECT COUNT(*) FROM customers c LEFT JOIN orders o ON o.customer = c.id LEFT JOIN orders p USING (customer)",
      PAIRED),
-    ("SELECT COUNT(*) FROM products p LEFT JOIN items i ON p.id = i.product", PUBLIC_LEFT),
-    ("SELECT COUNT(*) FROM items i RIGHT JOIN products p ON p.id = i.product", PUBLIC_LEFT),
+    ("SELECT COUNT(*) FROM products p LEFT JOIN items i ON p.id = i.product", UNMATCHED),
+    ("SELECT COUNT(*) FROM items i RIGHT JOIN products p ON p.id = i.product", UNMATCHED),
+    ("SELECT SUM(cost) FROM products p LEFT JOIN items i ON p.id = i.product", UNMATCHED),
+    ("SELECT COUNT(coalesce(price, 1)) FROM products p LEFT JOIN items i ON p.id = i.product", UNMATCHED),
+    ("SELECT COUNT(price) FROM products p LEFT JOIN items i ON p.id = i.product WHERE i.price IS NULL",
+     "A condition may keep public rows that nobody matches, which would tell of people."),
+    ("SELECT COUNT(price) FROM products p LEFT JOIN items i ON p.id = i.product WHERE i.price > 1 OR p.cost > 1",
+     "A condition may keep public rows that nobody matches, which would tell of people."),
+    ("SELECT price, COUNT(price) FROM products p LEFT JOIN items i ON p.id = i.product GROUP BY price",
+     "Public rows that nobody matches would be a group of their own."),
+    ("SELECT COUNT(price) FROM products p LEFT JOIN items i ON p.id = i.product ANTI JOIN regions r ON r.city = kind",
+     "Beside a LEFT JOIN from a public table stands a join that would keep its rows."),
+    ("SELECT COUNT(n) FROM (SELECT p.id, i.price AS n FROM products p LEFT JOIN items i ON p.id = i.product) t",
+     PUBLIC_LEFT),
+    ("SELECT COUNT(price) FROM products p LEFT JOIN items i ON p.id = i.product RIGHT JOIN regions r ON r.city = kind",
+     PUBLIC_LEFT),
     ("SELECT COUNT(*) FROM items i FULL JOIN products p ON p.id = i.product", PUBLIC_LEFT),
     ("SELECT COUNT(*) FROM products p SEMI JOIN items i ON p.id = i.product",
      "Which public rows have a match in a private table would tell of a person."),

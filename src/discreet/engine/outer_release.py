@@ -14,6 +14,7 @@ from discreet.catalog.types import OF_CELLS
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.plan.query import confidence_level
+from discreet.plan.question import numbered
 from discreet.post.redraw import PAIRS, Rows, can_redraw, redrawn, spread
 from discreet.query.lineage import Columns, Follows, Traced, traced
 
@@ -48,12 +49,9 @@ def tried(plan: Plan) -> Plan:
                 )
         shapes = {name: _types(columns) for name, columns in outer.parts.items()}
         found = rehearsed(outer.sql, shapes | {t.name: _public_columns(t, outer) for t in outer.public})
-        lowered = [n.lower() for n in found]
-        if twins := [n for n in found if lowered.count(n.lower()) > 1]:
-            raise UnsupportedQuery(f"Two output columns are called {twins[0]!r}.", hint="name them apart with AS")
     except UnsupportedQuery as error:
         raise (outer.refused or error) from None
-    return replace(plan, outer=replace(outer, columns=tuple(found)))
+    return replace(plan, outer=replace(outer, columns=tuple(numbered(found))))
 
 
 class OuterRelease(Release):

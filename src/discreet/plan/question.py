@@ -366,7 +366,7 @@ def _bound(
         columns.append((name or default_name(node, len(columns)), answer(of, {})))
     named = [(n.lower(), e) for i, (n, e) in enumerate(columns) if i not in dict(ends)]
     names = {n: e if all(other == e for m, other in named if m == n) else None for n, e in named}
-    columns = list(zip(_numbered([n for n, _ in columns]), (e for _, e in columns), strict=True))
+    columns = list(zip(numbered([n for n, _ in columns]), (e for _, e in columns), strict=True))
     having = None if select.having is None else as_condition(answer(select.having, names, keys_first=True), "HAVING")
     _check_ends(ends, columns, select.order)
     order = tuple(_order(o, columns, answer, names) for o in select.order)
@@ -524,7 +524,7 @@ def _check_ends(
             refuse_end()
 
 
-def _numbered(names: Sequence[str]) -> list[str]:
+def numbered(names: Sequence[str]) -> list[str]:
     """Return the names with a number behind those that stand there before, as DuckDB gives it."""
     taken: set[str] = set()
     found = []

@@ -25,7 +25,42 @@ def respelled(tree: exp.Query, tables: Sequence[str]) -> None:
         kind = _AGGREGATES.get(node.name.lower())
         if kind is not None and len(node.expressions) == 1:
             node.replace(kind(this=node.expressions[0]))
+    for found in list(tree.find_all(exp.ApproxDistinct)):
+        if not found.args.get("accuracy"):
+            found.replace(exp.Count(this=exp.Distinct(expressions=[found.this])))
+    for distinct in list(tree.find_all(exp.Distinct)):
+        if isinstance(distinct.parent, exp.Count):
+            _count_one(distinct)
+    for fetch in list(tree.find_all(exp.Fetch)):
+        options = fetch.args.get("limit_options")
+        plain = options is None or not (options.args.get("percent") or options.args.get("with_ties"))
+        if fetch.parent is not None and plain and fetch.args.get("count") is not None:
+            fetch.parent.set("limit", exp.Limit(expression=fetch.args["count"]))
     _unqualify(tree, tables)
+
+
+def _count_one(node: exp.Distinct) -> None:
+    """Read COUNT(DISTINCT a, b), where both are known, and COUNT(DISTINCT (a, b)), of all rows, as of one text."""
+    parts, whole = node.expressions, False
+    if len(parts) == 1 and isinstance(parts[0], exp.Tuple):
+        parts, whole = parts[0].expressions, True
+    if len(parts) < 2:
+        return
+    texts = [exp.cast(p.copy(), exp.DataType.Type.TEXT) for p in parts]
+    told = [
+        exp.func("concat", exp.cast(exp.Length(this=t.copy()), exp.DataType.Type.TEXT), exp.Literal.string(":"), t)
+        for t in texts
+    ]
+    known = [exp.Not(this=exp.Is(this=p.copy(), expression=exp.Null())) for p in parts]
+    if whole:
+        listed = [
+            exp.Case(ifs=[exp.If(this=k, true=t)], default=exp.Literal.string("-"))
+            for k, t in zip(known, told, strict=True)
+        ]
+        value: exp.Expr = exp.func("concat", *listed)
+    else:
+        value = exp.Case(ifs=[exp.If(this=exp.and_(*known), true=exp.func("concat", *told))])
+    node.set("expressions", [value])
 
 
 def _unqualify(tree: exp.Query, tables: Sequence[str]) -> None:

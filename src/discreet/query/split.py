@@ -79,7 +79,7 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
     try:
         read = splitter.query(tree, (), inside=False)
     except (UnknownColumn, UnsupportedQuery):
-        if splitter.parts:
+        if splitter.parts or _shows_all_of_a_query(tree):
             raise
         return None
     if read.of_people or not splitter.parts:
@@ -87,6 +87,8 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
     outer = _without_unused(read.tree)
     named = {t.name for t in outer.find_all(exp.Table)}
     parts = {name: text for text, name in splitter.parts.items() if name in named}
+    if not parts:
+        raise UnsupportedQuery("The query shows nothing of what it measures.", hint="show it, or leave it out")
     numbered = {name: f"{splitter.fresh('part')}{i}" for i, name in enumerate(parts, 1)}
     for t in outer.find_all(exp.Table):
         t.set("this", exp.to_identifier(numbered[t.name]) if t.name in parts else t.this)
@@ -104,6 +106,12 @@ def _is_more(tree: exp.Query) -> bool:
     """Whether a text is more than one plain SELECT, which the reader of questions answers or refuses by name."""
     more = tree.args.get("distinct") or tree.args.get("qualify")
     return bool(more) or sum(1 for _ in tree.find_all(exp.Query, exp.Window)) > 1
+
+
+def _shows_all_of_a_query(tree: exp.Query) -> bool:
+    """Whether it is SELECT * of a subquery in FROM, about which a refusal has more to say than about the star."""
+    source = tree.args["from_"].this if tree.args.get("from_") else None
+    return tree.is_star and isinstance(source, exp.Subquery) and isinstance(source.this, exp.Query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +300,7 @@ class _Splitter:
                 return TableScope(table, source.alias_or_name)
         where = [c for c in conjuncts(_condition(tree, "where")) if not is_nested(c)]
         c, named = self.context, tuple(w.named for w in scope)
-        context = Context(c.tables, c.unit, c.query, named, c.numbers, [])
+        context = Context(c.tables, c.unit, c.query, named, c.numbers, [], unmatched=[])
         return context.names(read_from(without_subqueries(tree)[0], where, context)[0])
 
     def table_of(self, part: str) -> str:

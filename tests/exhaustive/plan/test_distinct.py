@@ -293,11 +293,6 @@ def test_constants_that_look_like_the_text_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "COUNT(DISTINCT day, region)",
-            """COUNT(DISTINCT …) of several columns is not supported here.
-Hint: count one text of them: COUNT(DISTINCT a || '/' || b)""",
-        ),
         ("COUNT(DISTINCT 1)", "COUNT(DISTINCT …) of a constant counts nothing.\nHint: count the values of a column"),
         ("COUNT(DISTINCT NULL)", "COUNT(DISTINCT …) of a constant counts nothing.\nHint: count the values of a column"),
     ],

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, MissingBounds
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.measures.capped import CappedCount, CappedTotal, refuse_wide
-from discreet.plan.measures.lattice_value import lattice_value
+from discreet.plan.measures.lattice_value import LatticeValue, lattice_value
 from discreet.plan.measures.measure import Total
 from discreet.query.expr import Expr, Literal
 
 
 def sum_within(arguments: tuple[Expr, ...], needs: Needs, *, is_row: bool = False) -> Expr:
     """Return the noisy sum of what each unit has in a group, clamped to [low, high]."""
-    value, bounds = lattice_value(arguments[0], needs.facts, narrows=False), _bounds(arguments[1:])
+    bounds = _bounds(arguments[1:])
+    value = _value(arguments[0], needs.facts)
     low, high = math.ceil(bounds[0] / value.step), math.floor(bounds[1] / value.step)
     kind = Type.INT if value.is_whole else Type.REAL
     if not is_row:
@@ -27,6 +30,22 @@ def sum_within(arguments: tuple[Expr, ...], needs: Needs, *, is_row: bool = Fals
         refuse_wide()
     inside = replace(value, low=min(max(value.low, low), high), high=max(min(value.high, high), low))
     return needs.column(Total(inside), kind)
+
+
+def _value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
+    """Return the values that are added up; whole ones without bounds of their own are clamped far beyond what a unit
+    may add in all.
+    """
+    try:
+        return lattice_value(expr, facts, narrows=False)
+    except MissingBounds:
+        if expr.type is not Type.INT:
+            raise
+        return LatticeValue(expr, -FAR, FAR, Fraction(1))
+
+
+FAR = 1 << 31
+"""How far whole numbers are added up that have no bounds."""
 
 
 def count_within(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Never, TypeAlias
 
@@ -200,7 +201,7 @@ def _bounded(
         what = (_PER_ROW if per_row else _PER_GROUP).lower()
         _refuse_bounds(what, f"is not supported for {name}({words[first]} …)" if per_row else "stands beside DISTINCT")
     if name in _WITHIN and not per_row:
-        edits.append((tokens[end].start, tokens[end].start, f", {numbers}"))
+        edits.append((tokens[end].start, tokens[end].start, f", {_with_zero(numbers)}"))
         return _WITHIN[name]
     depth, last = 0, end
     for i in range(first, end):
@@ -211,6 +212,16 @@ def _bounded(
     edits.append((tokens[first].start, tokens[first].start, "DP_CLAMP("))
     edits.append((tokens[last].start, tokens[last].start, f", {numbers})"))
     return name
+
+
+def _with_zero(numbers: str) -> str:
+    """Return bounds that hold 0 as well, which is what a unit without rows adds; other units keep what they have."""
+    ends = [n.strip() for n in numbers.split(",")]
+    try:
+        low, high = (Fraction(n) for n in ends)
+    except ValueError:
+        return numbers
+    return f"{'0' if low > 0 else ends[0]}, {'0' if high < 0 else ends[1]}"
 
 
 def _refuse_bounds(word: str, what: str) -> Never:

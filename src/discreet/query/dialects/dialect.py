@@ -195,7 +195,17 @@ def _plain(tree: exp.Expr) -> exp.Expr:
     """Without the marks that a parser leaves for writers, and with functions that are only names as such."""
     copy = tree.copy()
     for node in list(copy.walk()):
-        for mark in ("safe", "typed", "big_int", "ignore_nulls", "coalesce", "nested", "quoted", "zero_on_all_null"):
+        for mark in (
+            "safe",
+            "typed",
+            "big_int",
+            "ignore_nulls",
+            "coalesce",
+            "nested",
+            "quoted",
+            "zero_on_all_null",
+            "null_if_pos_overflow",
+        ):
             if node.args.get(mark) is not None:
                 node.set(mark, None)
         match node:

@@ -5,6 +5,7 @@ Casts, and the parts of times, as other databases have them.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import TypeAlias
@@ -86,6 +87,11 @@ NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
         *("distinct", "qualify"),
     ),
     exp.Union: _known("this", "expression", "distinct", "with_", "order", "limit"),
+    exp.ApproxDistinct: _ONE,
+    exp.Unnest: _known("expressions", "alias"),
+    exp.Array: _known("expressions", marks=("value_constructor", "struct_name_inheritance")),
+    exp.Values: _known("expressions", "alias"),
+    exp.GenerateSeries: _known("start", "end", "step"),
     exp.CTE: _known("this", "alias"),
     exp.Subquery: _known("this", "alias"),
     exp.TableAlias: _known("this", "columns"),
@@ -509,6 +515,8 @@ def cast(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
             node, "has a type that is not supported", "cast to a 64-bit number, text, DATE or a time without zone"
         )
     kind = reader.kinds.of(node.this)
+    if made == "BIGINT" and kind is Type.TEXT and reader.dialect == "bigquery":
+        return _whole_text(reader.read(node.this))
     if made == "BIGINT" and not reader.kinds.is_whole(node.this):
         rounded = _WHOLE.get(reader.dialect) if reader.kinds.is_number(node.this) else None
         if rounded is None:
@@ -554,6 +562,94 @@ def _decimal(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     return exp.Cast(this=reader.read(node.this), to=exp.DataType.build(written, dialect="duckdb"))
 
 
+def _unnest(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """UNNEST(list) AS x, where x is the column: BigQuery has no name for the table."""
+    made = reader.rebuilt(node)
+    alias = made.args.get("alias")
+    if alias is not None and alias.args.get("this") is None:
+        alias.set("this", exp.to_identifier("unnest"))
+    return made
+
+
+def _run(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """generate_series in FROM."""
+    if not _parts(node) <= {"start", "end", "step"}:
+        reader.refuse(node)
+    return exp.GenerateSeries(**{name: reader.read(node.args[name]) for name in sorted(_parts(node))})
+
+
+def _fetch(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """FETCH FIRST n ROWS ONLY, which is LIMIT n."""
+    options = node.args.get("limit_options")
+    if node.args.get("count") is None or (options is not None and not _parts(options) <= {"rows"}):
+        reader.refuse(node)
+    return exp.Limit(expression=reader.read(node.args["count"]))
+
+
+def _whole_text(text: exp.Expr) -> exp.Expr:
+    """CAST of a text to a whole number, which is an error where the text is none, and so NULL here."""
+    whole = exp.RegexpFullMatch(this=text.copy(), expression=exp.Literal.string(r"\s*[+-]?[0-9]+\s*"))
+    number = exp.Cast(this=text, to=exp.DataType.build("BIGINT", dialect="duckdb"))
+    return exp.Case(ifs=[exp.If(this=whole, true=number)])
+
+
+def _time_trunc(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """TIME_TRUNC(PARSE_TIME(format, text), HOUR): a time of day as the text HH:MM:SS, for formats of %H %I %M %S %p."""
+    parsed, unit = node.this, str(node.args["unit"].name).upper()
+    if (
+        not isinstance(parsed, exp.ParseTime)
+        or unit not in _OF_DAY
+        or not isinstance(parsed.args["format"], exp.Literal)
+    ):
+        reader.refuse(node)
+    pattern, places = "", list[str]()
+    written = re.split(r"%(.)", str(parsed.args["format"].name))
+    for i, part in enumerate(written):
+        if i % 2 and part not in _TIME_PARTS:
+            reader.refuse(node)
+        if i % 2:
+            places.append(part)
+        pattern += f"({_TIME_PARTS[part]})" if i % 2 else re.escape(part).replace("\\ ", r"\s*")
+    if len(set(places)) != len(places) or not ({"H"} <= set(places) or {"I", "p"} <= set(places)):
+        reader.refuse(node)
+    text, number = reader.read(parsed.this), exp.DataType.build("BIGINT", dialect="duckdb")
+
+    def found(part: str) -> exp.Expr:
+        return exp.RegexpExtract(
+            this=text.copy(),
+            expression=exp.Literal.string(f"^{pattern}$"),
+            group=exp.Literal.number(places.index(part) + 1),
+        )
+
+    def two(of: exp.Expr) -> exp.Expr:
+        return exp.Pad(this=of, expression=exp.Literal.number(2), fill_pattern=exp.Literal.string("0"), is_left=True)
+
+    if "H" in places:
+        hour: exp.Expr = found("H")
+    else:
+        clock = exp.Paren(this=exp.Mod(this=exp.Cast(this=found("I"), to=number), expression=exp.Literal.number(12)))
+        late = exp.EQ(this=exp.Lower(this=found("p")), expression=exp.Literal.string("pm"))
+        after = exp.Case(ifs=[exp.If(this=late, true=exp.Literal.number(12))], default=exp.Literal.number(0))
+        hour = exp.cast(exp.Paren(this=exp.Add(this=clock, expression=after)), exp.DataType.Type.TEXT)
+    shown: list[exp.Expr] = [two(hour)]
+    for part, smallest in (("M", "MINUTE"), ("S", "SECOND")):
+        kept = part in places and _OF_DAY.index(unit) >= _OF_DAY.index(smallest)
+        shown += [exp.Literal.string(":"), two(found(part)) if kept else exp.Literal.string("00")]
+    matched = exp.RegexpFullMatch(this=text.copy(), expression=exp.Literal.string(pattern))
+    joined = functools.reduce(lambda x, y: exp.DPipe(this=x, expression=y), shown)
+    return exp.Case(ifs=[exp.If(this=matched, true=joined)])
+
+
+_OF_DAY = ("HOUR", "MINUTE", "SECOND")
+_TIME_PARTS = {
+    "H": "[01]?[0-9]|2[0-3]",
+    "I": "0?[1-9]|1[0-2]",
+    "M": "[0-5]?[0-9]",
+    "S": "[0-5]?[0-9]",
+    "p": "[AaPp][Mm]",
+}
+"""The parts of a time of day, as regular expressions."""
+
 _WHOLE: dict[str, Callable[[exp.Expr], exp.Expr]] = {
     "postgres": lambda x: x,  # halves of a double go to even, as in DuckDB
     "bigquery": lambda x: exp.Round(this=x),  # away from zero
@@ -568,6 +664,10 @@ TIMES: dict[type[exp.Expr], Callable[[exp.Expr, DialectQuery], exp.Expr]] = {
     exp.DateTrunc: truncate,
     exp.TimestampTrunc: truncate,
     exp.DatetimeTrunc: truncate,
+    exp.Fetch: _fetch,
+    exp.Unnest: _unnest,
+    exp.ExplodingGenerateSeries: _run,
+    exp.TimeTrunc: _time_trunc,
     exp.Date: as_date,
     exp.TsOrDsToDate: as_date,
     exp.Cast: cast,

@@ -72,6 +72,7 @@ class Context:
         numbers: the numbers of columns, over the whole question.
         reads: the tables and named subqueries read so far.
         linked: the equations of joins that hold units equal by a link alone.
+        unmatched: the columns of public tables that people's rows are left-joined to; None where that is refused.
     """
 
     tables: Sequence[TableSchema]
@@ -81,6 +82,7 @@ class Context:
     numbers: Iterator[int] = field(default_factory=count)
     reads: list[str] = field(default_factory=list)
     linked: dict[str, None] = field(default_factory=dict)
+    unmatched: list[Column] | None = None
 
     def fresh(self, kind: Type) -> Column:
         """Return a column that is new in the question, under a name that no column of a table has in a message."""

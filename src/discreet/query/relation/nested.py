@@ -134,6 +134,7 @@ def ask_value(query: exp.Select, outer: Names, context: Context) -> tuple[Rows, 
 def _asked(
     query: exp.Select, shown: Sequence[exp.Expr], outer: Names, context: Context
 ) -> tuple[Rows, list[Expr], Put]:
+    context = replace(context, unmatched=None)
     rows, left = read_where(query, context)
     inner = context.names(rows)
     own = [c for c in left if all(inner.knows(n) for n in c.find_all(exp.Column))]

@@ -42,7 +42,7 @@ def read_query(query: exp.Expr, context: Context) -> Rows:
     written = written_rows(query)
     if written is not None:
         return listed_values(*written, context)
-    context = with_named(query, context)
+    context = replace(with_named(query, context), unmatched=None)
     query = ranked(query, context)
     if isinstance(query, exp.SetOperation):
         return put_together(query, context)

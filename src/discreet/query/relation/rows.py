@@ -50,6 +50,7 @@ from discreet.query.relation.node import (
 from discreet.query.relation.query import read_query, with_named
 from discreet.query.relation.settle import Renaming, columns_in, renamed, settle
 from discreet.query.relation.sources import conjoined
+from discreet.query.relation.unmatched import check_unmatched
 from discreet.query.relation.write import write
 
 UNIT = "u"
@@ -170,7 +171,7 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
     """
     unit = _unit(tables)
     _check_places(select)
-    context = with_named(select.tree, Context(tables, unit, read_query))
+    context = with_named(select.tree, Context(tables, unit, read_query, unmatched=[]))
     rows, left = read_where(select.tree, context)
     if not rows.owned:
         raise UnsupportedQuery(
@@ -179,6 +180,8 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
         )
     rows, select = _lifted(rows, replace(select, where=conjoined(left)), context)
     names = context.names(rows)
+    if context.unmatched:
+        check_unmatched(select, names, frozenset(context.unmatched))
     first = next(t for t in tables_of(rows.node) if not t.public)
     named = ", ".join(t.name for t in tables_of(rows.node))
     few = max(t.min_people for t in tables if not t.public)

@@ -231,6 +231,9 @@ def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
     if j.side == "RIGHT":
         rows, other, kind = other, rows, JoinKind.LEFT
         pairs = [(b, a) for a, b in pairs]
+    if kind is JoinKind.LEFT and other.owned and not rows.owned and context.unmatched == []:
+        context.unmatched.extend(fields(rows.node))
+        kind = JoinKind.INNER  # where the rest of the question fits, `check_unmatched`
     names = context.names(rows, other)
     conditions = [call("=", [a.read, b.read]) for a, b in pairs if a.read is not None and b.read is not None]
     conditions += [as_condition(bind_row(c, names), "ON") for c in conjuncts(on)]
