@@ -397,3 +397,18 @@ def test_a_ledger_in_memory_is_refused(policy: Any) -> None:
     place = policy(POLICY.replace('"customers.ledger"', '":memory:"'))
     words = "[population.customers] keeps its ledger in memory: the budget would begin anew at each connect."
     assert words in refusal(lambda: dp.connect(place))
+
+
+def test_caps_that_bigquery_options_say_tighten_the_policy_and_never_widen_it(policy: Any) -> None:
+    def asked(said: str) -> str:
+        return (
+            f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.5, delta=1e-8, {said}) "
+            "region, COUNT(*) AS n FROM visits GROUP BY region"
+        )
+
+    with dp.connect(policy()) as session:
+        own = session.plan(asked("max_groups_contributed=2"), dialect="bigquery")
+        less = session.plan(asked("max_groups_contributed=1"), dialect="bigquery")
+        assert less.query.sensitivities[0].l1 < own.query.sensitivities[0].l1
+        for said in ("max_groups_contributed=3", "max_rows_contributed=5", "privacy_unit_column=region"):
+            assert "owner" in refusal(lambda said=said: session.plan(asked(said), dialect="bigquery"))

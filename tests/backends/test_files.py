@@ -461,6 +461,28 @@ def test_only_local_paths_are_connected(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (
+            "shop.sqlite",
+            "INSTALL sqlite; LOAD sqlite; COPY (FROM sqlite_scan('shop.sqlite', 'TABLE')) TO 'TABLE.parquet'",
+        ),
+        ("s3://b/x.parquet", "INSTALL httpfs; LOAD httpfs; COPY (FROM 's3://b/x.parquet') TO 'TABLE.parquet'"),
+        ("https://u:secret@h/x.csv", "COPY (FROM 'https://…') TO 'TABLE.parquet'"),
+        ("postgresql://u:secret@h/db", "COPY (FROM postgres_scan('postgresql://…', 'public', 'TABLE'))"),
+    ],
+)
+def test_what_an_extension_of_duckdb_reads_is_refused_with_the_line_to_write(
+    path: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.sqlite").write_bytes(b"SQLite format 3")
+    with pytest.raises(SourceError, match="discreet installs none") as caught:
+        connected(path)
+    assert line in (caught.value.hint or "") and "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "source", ["", "a\0b.csv", b"x.csv", 5, None, [1, 2], object(), {}, {"": "x.csv"}, {5: "x.csv"}]
 )
 def test_what_is_no_source_is_refused(source: Any) -> None:

@@ -342,3 +342,18 @@ def test_duckdb_relations_and_connections_are_read_and_left_as_they_are() -> Non
         assert "secret" not in str(caught.value)
     with duckdb.connect() as empty, pytest.raises(SourceError, match="no tables"):
         connected(empty)
+
+
+def test_a_connection_brings_the_tables_of_the_database_that_it_uses(tmp_path: Path) -> None:
+    import duckdb
+
+    with duckdb.connect() as theirs:
+        theirs.execute(f"CREATE TABLE t AS SELECT 1 AS x; ATTACH '{tmp_path / 'o.duckdb'}' AS other")
+        theirs.execute("CREATE TABLE other.t AS SELECT range AS x FROM range(5); USE other")
+        with connected(theirs) as session:
+            assert session.sql("SELECT COUNT(*) AS n FROM t", epsilon=900).value == 5
+        with connected({"t": theirs.sql("FROM memory.t")}) as session:  # as of a database that an extension reads
+            assert session.sql("SELECT COUNT(*) AS n FROM t", epsilon=900).value == 1
+        theirs.execute("SELECT 7")
+        with pytest.raises(SourceError, match="a result that is not fetched"):
+            connected(theirs)

@@ -89,6 +89,16 @@ def _relations(source: Any) -> Any:
     if not isinstance(source, duckdb.DuckDBPyConnection):
         return source
     beside = source.cursor()  # a pending result of theirs stays
+    attached = beside.execute("SELECT database_name FROM duckdb_databases() WHERE NOT internal").fetchall()
+    if len(attached) > 1:  # a cursor does not begin where USE has led
+        try:
+            ((current,),) = source.sql("SELECT current_database()").fetchall()
+        except duckdb.Error:
+            raise SourceError(
+                "The DuckDB connection has a result that is not fetched, and cannot say which database it uses.",
+                hint="fetch the result first; or connect relations: {'visits': con.sql('FROM visits')}",
+            ) from None
+        beside.execute(f"USE {identifier(current)}")
     found = beside.execute(
         "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal AND database_name = current_database() "
         "ORDER BY ALL"
@@ -123,6 +133,10 @@ def _file(name: str, path: str, connection: duckdb.DuckDBPyConnection, names: Se
             f"The DuckDB database {Path(path).name!r} stands beside another one.",
             hint="connect tables of one database, and files beside them",
         )
+    if Path(path).suffix.lower() in (".sqlite", ".sqlite3"):
+        raise _through_duckdb(
+            f"{Path(path).name!r} is a SQLite database, which", "sqlite", f"sqlite_scan({literal(path)}, 'TABLE')"
+        )
     raise SourceError(
         f"The kind of {Path(path).name!r} cannot be told from its name.",
         hint="names end in .parquet, .csv, .tsv, .json, .jsonl or .duckdb (.csv and .json may be followed by .gz)",
@@ -134,10 +148,29 @@ def _path(source: str | os.PathLike[Any]) -> str:
     if not isinstance(path, str) or not path or "\0" in path:
         raise InvalidParameter("a source's path must be text.", hint='connect("visits.parquet", …)')
     if "://" in path:
-        raise SourceError(
-            f"A {path.split('://', 1)[0]}:// source cannot be connected.", hint="connect a local file or a data frame"
-        )
+        scheme, _, rest = path.partition("://")
+        if scheme in _THROUGH_DUCKDB:
+            shown = literal(f"{scheme}://…" if set("@?") & set(rest) else path)  # an address may hold a password
+            extension, read = _THROUGH_DUCKDB[scheme]
+            raise _through_duckdb(f"A {scheme}:// source", extension, read.format(shown))
+        raise SourceError(f"A {scheme}:// source cannot be connected.", hint="connect a local file or a data frame")
     return path
+
+
+_WEB, _SERVER = ("httpfs", "{}"), ("postgres", "postgres_scan({}, 'public', 'TABLE')")
+_THROUGH_DUCKDB = dict.fromkeys(("s3", "gs", "gcs", "r2", "http", "https"), _WEB) | dict.fromkeys(
+    ("postgres", "postgresql"), _SERVER
+)
+"""Schemes of addresses → the extension of DuckDB that reads them, and how."""
+
+
+def _through_duckdb(what: str, extension: str, read: str) -> SourceError:
+    """Return the refusal of what an extension of DuckDB reads, which only the owner installs."""
+    return SourceError(
+        f"{what} cannot be connected by its path: it needs an extension of DuckDB, and discreet installs none.",
+        hint=f"copy it in DuckDB, INSTALL {extension}; LOAD {extension}; COPY (FROM {read}) TO 'TABLE.parquet', or in "
+        "Python connect the relation of a DuckDB connection that has the extension",
+    )
 
 
 def _here(path: str) -> str:
