@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import duckdb
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from discreet.backends import sandbox as sandboxes
+from discreet.backends import sandbox_process as processes
 from discreet.backends.connection import open_database
 from discreet.backends.sandbox import naming_failures, open_tables, rehearsed
 from discreet.errors import BackendFailed, UnsupportedQuery
@@ -51,6 +53,12 @@ def test_the_whole_language_runs_over_the_tables_that_are_there() -> None:
             "SELECT lpad(k, 9, 'x') FROM part_1",
             "SELECT bar(1, 0, 2)",
         ),
+        *(
+            "SELECT json_serialize_plan('SELECT now()', optimize := true)",
+            "SELECT list_aggregate([1, 2], 'reservoir_quantile', 0.5)",
+        ),
+        *("SELECT finalize(to_aggregate_state(1, 'sum', ['INTEGER']))", "SELECT aggregate([n], 'first') FROM part_1"),
+        *("SELECT make_type('INTEGER')", "SELECT __internal_barrier(n) FROM part_1"),
         *("SELECT sleep_ms(1)", "SELECT reservoir_quantile(n, 0.5) FROM part_1", "SELECT main.now()"),
     ],
 )
@@ -95,7 +103,7 @@ def test_the_connection_itself_reaches_nothing(sql: str, tmp_path: Path) -> None
     file = tmp_path / "private.txt"
     file.write_text("secret")
     with open_tables({}) as sandbox, pytest.raises(duckdb.Error):
-        sandbox.connection.execute(sql.format(file=file)).fetchall()
+        sandbox.process.execute(sql.format(file=file), seconds=10)
     assert file.read_text() == "secret"
 
 
@@ -110,3 +118,42 @@ def test_a_text_is_tried_on_empty_tables_and_gives_its_columns() -> None:
     assert rehearsed("SELECT *, n + 1 AS m FROM part_1", {"part_1": NOISY}) == ["k", "n", "m"]
     with pytest.raises(UnsupportedQuery, match="nowhere"):
         rehearsed("SELECT nowhere FROM part_1", {"part_1": NOISY})
+
+
+def test_a_text_that_takes_too_much_memory_ends_alone_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_idle", [])
+    monkeypatch.setattr(processes, "MEMORY", 5 << 28)
+    made = "SELECT replace(s, 'a', s) AS s FROM"
+    long = f"{made} (SELECT concat(k, '{'a' * 200}') AS s FROM part_1)"
+    with pytest.raises(BackendFailed, match="stands"), naming_failures():
+        run(f"{made} ({made} ({long}))")
+    with open_tables({}) as sandbox:
+        sandbox.process._child.kill()
+        with pytest.raises(duckdb.Error, match="was ended"):
+            sandbox.run("SELECT 1")
+    assert run("SELECT MAX(n) FROM part_1") == [(5,)]
+    while processes._idle:
+        processes._idle.pop().close()
+
+
+def test_what_one_query_made_is_not_there_for_the_next() -> None:
+    with open_tables({"part_1": (NOISY, ROWS)}) as sandbox:
+        process = sandbox.process
+    with open_tables({}) as sandbox:
+        assert sandbox.process is process
+        with pytest.raises(duckdb.CatalogException):
+            sandbox.run("SELECT COUNT(*) FROM part_1")
+
+
+def test_a_process_that_cannot_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_idle", [])
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(BackendFailed, match="No process"), open_tables({}):
+        pass
+
+
+def test_functions_that_are_listed_are_known_and_none_is_volatile() -> None:
+    listed = "SELECT function_name, list(stability) FROM duckdb_functions() GROUP BY 1"
+    known = dict(duckdb.connect().execute(listed).fetchall())
+    assert not sandboxes._FUNCTIONS - known.keys()
+    assert not [name for name in sandboxes._FUNCTIONS if "VOLATILE" in known.get(name, [])]

@@ -3,23 +3,22 @@
 Guarantee:
     What a run gives is a function of the text and of these tables: no other table, file, variable, clock or source of
     randomness is read. The connection is locked (`open_sandbox`), and the text is read by the database's own parser
-    before it runs: by an allow-list of the kinds of node, tables and functions. So it is post-processing.
+    before it runs: by an allow-list of the kinds of node, tables and functions. So it is post-processing. It runs in a
+    process of its own (`sandbox_process`), which alone ends where it takes too much.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 import duckdb
 
-from discreet.backends.connection import Cursor, open_sandbox
+from discreet.backends.sandbox_process import SandboxProcess, SandboxRows, borrowed
 from discreet.backends.source import identifier
 from discreet.errors import BackendFailed, UnsupportedQuery
 
@@ -37,19 +36,17 @@ Columns = Sequence[tuple[str, str]]
 class Sandbox:
     """Tables of noisy and public values, over which a user's text runs (`open_tables`)."""
 
-    connection: Cursor
+    process: SandboxProcess
     tables: dict[str, Columns] = field(default_factory=dict)
 
     def fill(self, table: str, columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
         """Put rows into a table, in the place of those that it has."""
         name, shape = identifier(table), ", ".join(f"{identifier(n)} {kind}" for n, kind in columns)
-        self.connection.execute(f"CREATE OR REPLACE TABLE main.{name} ({shape})")
+        self._run(f"CREATE OR REPLACE TABLE main.{name} ({shape})")
         self.tables[table] = columns
         if rows:
             cells = ", ".join(f"unnest(${i}::{kind}[])" for i, (_, kind) in enumerate(columns, 1))
-            self.connection.execute(
-                f"INSERT INTO main.{name} SELECT {cells}", [list(c) for c in zip(*rows, strict=True)]
-            )
+            self._run(f"INSERT INTO main.{name} SELECT {cells}", [list(c) for c in zip(*rows, strict=True)])
 
     def check(self, sql: str) -> None:
         """Refuse a text that reads anything but the tables that are here.
@@ -57,7 +54,7 @@ class Sandbox:
         Raises:
             UnsupportedQuery: the text does, or is no SELECT of the database.
         """
-        ((told,),) = self.connection.execute("SELECT json_serialize_sql($1::VARCHAR)", [sql]).fetchall()
+        ((told,),) = self._run("SELECT json_serialize_sql($1::VARCHAR)", [sql]).rows
         tree = json.loads(told)
         if tree.get("error") or len(tree["statements"]) != 1:
             raise UnsupportedQuery("The query over results is no SELECT that can be checked.", hint="write one SELECT")
@@ -65,7 +62,7 @@ class Sandbox:
         named = {n["key"] for n in nodes if "key" in n and "value" in n}
         tables = {name.lower() for name in (*self.tables, *named)}
         for node in nodes:
-            _check_node(node, tables, _functions())
+            _check_node(node, tables)
 
     def run(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the columns and rows of a checked text.
@@ -73,21 +70,18 @@ class Sandbox:
         Raises:
             duckdb.Error: it fails, or takes too long or too much memory.
         """
-        alarm = threading.Timer(SECONDS, self.connection.interrupt)
-        alarm.start()
-        try:
-            found = self.connection.execute(sql)
-            rows = found.fetchall()
-        finally:
-            alarm.cancel()
-        return [name for name, *_ in found.description], [tuple(map(_plain, row)) for row in rows]
+        found = self._run(sql)
+        return found.columns, [tuple(map(_plain, row)) for row in found.rows]
+
+    def _run(self, sql: str, parameters: Sequence[Any] = ()) -> SandboxRows:
+        return self.process.execute(sql, parameters, seconds=SECONDS)
 
 
 @contextmanager
 def open_tables(tables: Mapping[str, tuple[Columns, Sequence[Sequence[Any]]]]) -> Iterator[Sandbox]:
     """Open a sandbox that holds these tables, and close it."""
-    with closing(open_sandbox()) as connection:
-        sandbox = Sandbox(connection)
+    with borrowed(SECONDS) as process:
+        sandbox = Sandbox(process)
         for name, (columns, rows) in tables.items():
             sandbox.fill(name, columns, rows)
         yield sandbox
@@ -100,8 +94,8 @@ def rehearsed(sql: str, tables: Mapping[str, Columns]) -> list[str]:
         UnsupportedQuery: it cannot run, or reads anything else.
     """
     with open_tables({name: (columns, ()) for name, columns in tables.items()}) as sandbox:
-        sandbox.check(sql)
         try:
+            sandbox.check(sql)
             columns, _ = sandbox.run(sql)
         except duckdb.Error as error:
             raise UnsupportedQuery(
@@ -132,14 +126,6 @@ def _first_line(error: duckdb.Error) -> str:
     return line if line.endswith((".", "!")) else f"{line}."
 
 
-@cache
-def _functions() -> Collection[str]:
-    """Return the functions whose value follows from their arguments."""
-    with closing(open_sandbox()) as connection:
-        found = connection.execute("SELECT function_name FROM duckdb_functions() WHERE stability = 'CONSISTENT'")
-        return {name for (name,) in found.fetchall()} - _REFUSED | _MACROS
-
-
 def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
@@ -156,7 +142,7 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
             rest += found
 
 
-def _check_node(node: Mapping[str, Any], tables: Collection[str], functions: Collection[str]) -> None:
+def _check_node(node: Mapping[str, Any], tables: Collection[str]) -> None:
     kind, group = node.get("type"), node.get("class")
     if node.get("sample") is not None:
         _refuse("A sample", "leave it out: it would draw rows at random")
@@ -172,7 +158,7 @@ def _check_node(node: Mapping[str, Any], tables: Collection[str], functions: Col
         _refuse(node["column_names"][0].upper(), "write the moment that is meant: DATE '2026-01-31'")
     if "function_name" in node:
         name = node["function_name"]
-        if node.get("schema") or node.get("catalog") or name.lower() not in functions:
+        if node.get("schema") or node.get("catalog") or name.lower() not in _FUNCTIONS:
             _refuse(f"The function {name!r:.60}", "only functions whose value follows from their arguments are allowed")
 
 
@@ -201,36 +187,58 @@ _KINDS = frozenset(
 _CLOCK = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
 """Names that read the clock where no column is called so."""
 
-_REFUSED = frozenset(
-    {
-        *("age", "reservoir_quantile", "version"),
-        *("range", "generate_series", "repeat", "lpad", "rpad", "list_resize", "array_resize", "bitstring", "bar"),
-        *("format", "printf", "equi_width_bins"),
-    }
-)
-"""Functions that follow from the clock, from chance or from the machine, whatever the catalog says; and functions that
-make a value as long as a number says, for which the database's limit of memory does not hold.
-"""
+_FUNCTIONS = frozenset(
+    """
+    !~~ !~~* % & && ** * + - ->> / // << <-> <@ >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~ add divide multiply subtract xor
 
-_MACROS = frozenset(
-    {
-        *(
-            "nullif",
-            "fdiv",
-            "fmod",
-            "date_add",
-            "geomean",
-            "geometric_mean",
-            "wavg",
-            "weighted_avg",
-            "split_part",
-            "if",
-        ),
-        *("array_to_string", "list_append", "list_prepend", "list_reverse", "list_avg", "list_sum", "list_min"),
-        *("list_max", "list_count", "list_median", "list_first", "list_last", "days_in_month"),
-        *("year", "month", "day", "hour", "minute", "second", "quarter", "week", "date_part", "datepart", "date_trunc"),
-        *("datetrunc", "date_diff", "datediff", "date_sub", "datesub", "strftime", "dayofweek", "isodow", "dayofyear"),
-        *("weekday", "weekofyear", "dayofmonth", "monthname", "dayname", "last_day", "count_star", "+", "-"),
-    }
+    abs acos acosh asin asinh atan atan2 atanh binom bit_count cbrt ceil ceiling cos cosh cot degrees even exp factorial
+    fdiv floor fmod gamma gcd greatest greatest_common_divisor hash if isfinite isinf isnan lcm least
+    least_common_multiple lgamma ln log log10 log2 mod nextafter nullif pi pow power radians round round_even
+    roundbankers sign signbit sin sinh sqrt tan tanh trunc typeof
+
+    array_to_string ascii base64 bin bit_length char_length character_length chr concat concat_ws contains
+    damerau_levenshtein decode editdist3 encode ends_with format_bytes from_base64 from_hex hamming hex ilike_escape
+    instr jaccard jaro_similarity jaro_winkler_similarity lcase left left_grapheme len length length_grapheme
+    levenshtein like_escape lower ltrim md5 mismatches nfc_normalize not_ilike_escape not_like_escape octet_length ord
+    overlay position prefix regexp_escape regexp_extract regexp_extract_all regexp_full_match regexp_matches
+    regexp_replace regexp_split_to_array replace reverse right right_grapheme rtrim sha1 sha256 split split_part
+    starts_with str_split str_split_regex string_split string_split_regex string_to_array strip_accents strlen strpos
+    substr substring substring_grapheme suffix to_base to_base64 to_binary to_hex translate trim ucase unbin unhex
+    unicode upper url_decode url_encode
+
+    century date_add date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth
+    dayofweek dayofyear days_in_month decade epoch epoch_ms epoch_ns epoch_us era hour isodow isoyear julian last_day
+    make_date make_time make_timestamp make_timestamp_ms make_timestamp_ns microsecond millennium millisecond minute
+    month monthname nanosecond quarter second strftime strptime time_bucket to_centuries to_days to_decades to_hours
+    to_microseconds to_millennia to_milliseconds to_minutes to_months to_quarters to_seconds to_timestamp to_weeks
+    to_years try_strptime week weekday weekofyear year yearweek
+
+    apply array_apply array_cat array_concat array_contains array_distinct array_extract array_filter array_has
+    array_has_all array_has_any array_indexof array_intersect array_length array_position array_reduce
+    array_reverse_sort array_select array_slice array_sort array_transform array_unique array_value array_where
+    array_zip cardinality element_at filter flatten grade_up list_append list_apply list_avg list_cat list_concat
+    list_contains list_count list_cosine_similarity list_distance list_distinct list_dot_product list_element
+    list_extract list_filter list_first list_grade_up list_has list_has_all list_has_any list_indexof
+    list_inner_product list_intersect list_last list_max list_median list_min list_pack list_position list_prepend
+    list_reduce list_reverse list_reverse_sort list_select list_slice list_sort list_sum list_transform list_unique
+    list_value list_where list_zip map map_concat map_contains map_entries map_extract map_extract_value
+    map_from_entries map_keys map_values reduce row struct_concat struct_extract struct_insert struct_keys struct_pack
+    struct_values
+
+    array_to_json from_json json_array json_array_length json_contains json_exists json_extract json_extract_string
+    json_keys json_merge_patch json_object json_quote json_structure json_transform json_type json_valid json_value
+    row_to_json to_json
+
+    any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_max_null arg_min arg_min_null
+    argmax argmin array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count count_if count_star countif covar_pop
+    covar_samp entropy favg first fsum geomean geometric_mean group_concat histogram kahan_sum kurtosis kurtosis_pop
+    last list listagg mad max max_by mean median min min_by mode product quantile quantile_cont quantile_disc regr_avgx
+    regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy sem skewness stddev stddev_pop
+    stddev_samp string_agg sum sum_no_overflow sumkahan var_pop var_samp variance wavg weighted_avg
+
+    cume_dist dense_rank fill first_value lag last_value lead nth_value ntile percent_rank rank rank_dense row_number
+    """.split()  # noqa: SIM905  # words are read more easily than a list of literals
 )
-"""Macros, and functions that the catalog calls inconsistent for the sake of time zones, of which there is one here."""
+"""Functions whose value follows from their arguments. What the catalog calls consistent is no such list: it has
+functions that take a query, a function or a type as a text, and read the clock or chance by it.
+"""
