@@ -339,7 +339,9 @@ DIALECT = click.option(
     help="SQL dialect of QUERY.",
 )
 NOISE = click.option(
-    "--noise", type=click.Choice(["laplace", "gaussian", "auto"]), help="Law of the noise; laplace unless given."
+    "--noise",
+    type=click.Choice(["laplace", "gaussian", "auto"]),
+    help="Law of the noise; auto unless given: the narrower one.",
 )
 
 _OPTIONS: list[Callable[[Any], Any]] = [

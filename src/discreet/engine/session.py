@@ -15,6 +15,7 @@ from discreet.engine.sql_recipe import (
     QueryParameters,
     Questions,
     bounds_parameter,
+    charges_alike,
     epsilon_parameter,
     one,
     share_parameter,
@@ -252,8 +253,9 @@ class Session:
             sql: the question.
             epsilon: the ε to be spent; leave it out to have the least one for `error`.
             delta: the δ to be spent.
-            noise: "laplace" (the default), "gaussian", or "auto" for the narrower of both where the query spends a δ
-                anyhow, in an account that charges both alike (filter "basic", no budget of each person).
+            noise: "auto" (the default), "laplace" or "gaussian". "auto" is Laplace noise, or Gaussian noise where the
+                query spends a δ anyhow, no number has a wider 95 % interval by it, and the account charges both alike
+                (filter "basic", no budget of each person).
             truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
             error: output column → the largest error that it may have with probability `confidence`: a number, or a
                 share of its size as "5%". The plan then has the least ε, to three digits, that gives it.
@@ -309,8 +311,9 @@ class Session:
             sql: one SELECT over the connected tables (docs/sql-reference.md).
             epsilon: the ε to be spent, above 0; of two populations one for both or each: {"patients": 0.5, …}.
             delta: the δ to be spent; private selection of groups and Gaussian noise need it above 0.
-            noise: "laplace" (the default), "gaussian", or "auto" for the narrower of both where the query spends a δ
-                anyhow, in an account that charges both alike (filter "basic", no budget of each person).
+            noise: "auto" (the default), "laplace" or "gaussian". "auto" is Laplace noise, or Gaussian noise where the
+                query spends a δ anyhow, no number has a wider 95 % interval by it, and the account charges both alike
+                (filter "basic", no budget of each person).
             truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
             error: in place of epsilon, the largest error of output columns: the query is asked at the least ε that
                 gives it, as `plan` finds it.
@@ -375,7 +378,7 @@ class Session:
             questions: name → SQL.
             epsilon: the ε to be spent on all of them together, above 0.
             delta: the δ to be spent on all of them together.
-            noise: "laplace" (the default) or "gaussian", which costs less where there are many columns.
+            noise: of all of them, as in `sql`; "gaussian" costs less where there are many columns.
             fresh: whether to draw again even if the answers are stored.
             dialect: SQL dialect of the queries: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
@@ -411,6 +414,7 @@ class Session:
                     delta=share_parameter("delta", delta),
                     noise=noise,
                     dialect=dialect,
+                    alike=charges_alike(self._account),
                 )
             except (MissingBounds, NotPrivate, InvalidParameter) as refused:
                 if epsilon is None or not isinstance(refused, InvalidParameter):

@@ -23,10 +23,10 @@ from discreet.errors import (
 )
 from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.auto_bounds.staged import kept, restored
-from discreet.plan.cost import Kind, PlanTerms
+from discreet.plan.cost import PlanTerms
 from discreet.plan.least import LEAST_EPSILON
 from discreet.plan.planner import make_less_noisy_plan, make_plan
-from discreet.plan.query import kind_of
+from discreet.plan.query import is_chosen, kind_of
 from discreet.post.noisy_table import FORMAT, NoisyTable, check_format
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.query.dialects.prepared import Prepared, prepare
@@ -58,7 +58,7 @@ class QueryParameters:
         sql: the question.
         dialect: SQL dialect of the query.
         delta: the δ to be spent.
-        noise: "laplace", "gaussian" or "auto".
+        noise: "laplace", "gaussian", or "auto" or None: chosen where the query spends a δ anyhow.
         truncation: the share of ε for truncation reports.
         chosen: what a first stage chooses: "auto", "values", "ranges", or nothing.
         version: the owner's public label of the data.
@@ -151,10 +151,9 @@ class QueryParameters:
         """Return the plan of the question at this ε, without a first stage."""
         delta = share_parameter("delta", prepared.delta_or(one("delta", self.delta)))
         share, population = share_parameter("truncation", self.truncation), self.accounts[0].population
-        kind = Kind.LAPLACE if self.noise == "auto" else kind_of(self.noise)
-        terms = PlanTerms(population, self.version, epsilon, delta, kind, share)
-        if self.noise == "auto":
-            plan = make_less_noisy_plan(prepared.text, prepared.tables, terms, alike=self._charges_alike)
+        terms = PlanTerms(population, self.version, epsilon, delta, kind_of(self.noise), share)
+        if is_chosen(self.noise):
+            plan = make_less_noisy_plan(prepared.text, prepared.tables, terms, alike=charges_alike(self.accounts[0]))
         else:
             plan = make_plan(prepared.text, prepared.tables, terms)
         prepared.check_groups(all(o.query.question.keys.lists is not None for o in plan.outputs.values()))
@@ -163,12 +162,6 @@ class QueryParameters:
         from discreet.engine.outer_release import tried
 
         return tried(plan)
-
-    @property
-    def _charges_alike(self) -> bool:
-        """Whether the account charges a question by its (ε, δ), whatever its noise."""
-        account = self.accounts[0]
-        return account.filter == "basic" and account.people is None
 
     def _in_stages(self, prepared: Prepared, tables: Sequence[TableSchema], epsilon: Fraction) -> Plan | None:
         """Return the question in two stages; None where nothing that was asked to be chosen is missing."""
@@ -275,6 +268,11 @@ class FlowParameters(QueryParameters):
                 hint=f"{name}={{{first!r}: 0.5, {second!r}: 1}}",
             )
         return given[first], given[second]
+
+
+def charges_alike(account: Account) -> bool:
+    """Return whether the account charges a question by its (ε, δ), whatever its noise."""
+    return account.filter == "basic" and account.people is None
 
 
 def one(name: str, given: ForEach) -> Real:

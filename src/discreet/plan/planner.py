@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from discreet.catalog.schema import TableSchema, find_table
-from discreet.errors import DiscreetError, InvalidParameter, UnsupportedQuery
+from discreet.errors import DiscreetError, InvalidParameter, PlanError, UnsupportedQuery
 from discreet.mechanisms.additive import Additive
 from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.outer import OuterQuery
 from discreet.plan.plan import Plan, alone
-from discreet.plan.query import Query, decided, kind_of
+from discreet.plan.query import Query, decided, is_chosen, kind_of
 from discreet.plan.question import read_question
 from discreet.plan.rules import RULES
 from discreet.plan.rules.common import measured_apart
@@ -64,7 +64,15 @@ def make_query(
         probability("truncation", truncation),
     )
     terms = PlanTerms(population, version, eps, dlt, kind, share)
-    plan = make_plan(sql, tables, terms, ranges, rules)
+    return query_of(make_plan(sql, tables, terms, ranges, rules))
+
+
+def query_of(plan: Plan) -> Query:
+    """Return the one query of a plan.
+
+    Raises:
+        UnsupportedQuery: it is of SQL over results.
+    """
     if plan.outer is not None:
         raise UnsupportedQuery(
             "This is SQL over results, and no one query.", hint="ask for each measured part by itself"
@@ -80,11 +88,21 @@ def make_plan(
     rules: Sequence[Rule] = RULES,
 ) -> Plan:
     """Return the verified plan of one question, or of SQL over results (decision 0010). Raises as `make_query`."""
+    return _verified(_made(sql, tables, terms, ranges, rules))
+
+
+def _made(
+    sql: str,
+    tables: Sequence[TableSchema],
+    terms: PlanTerms,
+    ranges: Ranges | None = None,
+    rules: Sequence[Rule] = RULES,
+) -> Plan:
     try:
-        return _verified(_planned(sql, tables, terms, rules, ranges))
+        return _planned(sql, tables, terms, rules, ranges)
     except UnsupportedQuery as error:
         refused = error
-    return _verified(_plan_results(sql, tables, terms, rules, refused))
+    return _plan_results(sql, tables, terms, rules, refused)
 
 
 def _plan_results(
@@ -123,9 +141,17 @@ def _plan_results(
 
 
 def make_less_noisy_plan(
-    sql: str, tables: Sequence[TableSchema], terms: PlanTerms, ranges: Ranges | None = None, *, alike: bool
+    sql: str,
+    tables: Sequence[TableSchema],
+    terms: PlanTerms,
+    ranges: Ranges | None = None,
+    rules: Sequence[Rule] = RULES,
+    *,
+    alike: bool,
+    spent: bool = False,
 ) -> Plan:
-    """Return the verified plan of one question with the noise whose 95 % widths are less in every number.
+    """Return the verified plan of one question, or of SQL over results, with the noise whose 95 % widths are less in
+    every number.
 
     Laplace noise stays where the question spends no δ with it, which Gaussian noise would, and where both do not cost
     the same in the account (`alike`).
@@ -135,18 +161,33 @@ def make_less_noisy_plan(
         tables: the connected tables.
         terms: what may be spent; the kind of noise in it is not read.
         ranges: of values without bounds, where those were chosen.
+        rules: what may be tried to measure it with less noise.
         alike: whether the account charges a question by its (ε, δ), whatever the noise.
+        spent: whether the δ is charged whatever the noise.
 
     Raises:
         PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
     """
-    laplace = make_plan(sql, tables, replace(terms, kind=Kind.LAPLACE), ranges)
-    if not alike or not all(o.query.allocation.guarantee.delta for o in laplace.outputs.values()):
-        return laplace
-    gaussian = make_plan(sql, tables, replace(terms, kind=Kind.GAUSSIAN), ranges)
+
+    def make(kind: Kind) -> Plan:
+        return _made(sql, tables, replace(terms, kind=kind), ranges, rules)
+
+    return _less_noisy(make, alike=alike, spent=spent and terms.delta > 0)
+
+
+def _less_noisy(make: Callable[[Kind], Plan], *, alike: bool, spent: bool = False) -> Plan:
+    """Return the verified plan of the kind of noise with the less wide numbers, as `make_less_noisy_plan` says it."""
+    laplace = make(Kind.LAPLACE)
+    spent = spent or all(o.query.allocation.guarantee.delta for o in laplace.outputs.values())
+    if not alike or not spent:
+        return _verified(laplace)
+    try:
+        gaussian = make(Kind.GAUSSIAN)
+    except PlanError:  # what Gaussian noise cannot do
+        return _verified(laplace)
     pairs = [(gaussian.outputs[name].query, o.query) for name, o in laplace.outputs.items() if name in gaussian.outputs]
     same = laplace.outputs.keys() == gaussian.outputs.keys()
-    return gaussian if same and all(_is_narrower(*pair) for pair in pairs) else laplace
+    return _verified(gaussian if same and all(_is_narrower(*pair) for pair in pairs) else laplace)
 
 
 def _is_narrower(one: Query, other: Query) -> bool:
@@ -181,16 +222,28 @@ def plan_batch(
     delta: Real = 0,
     noise: str | None = None,
     dialect: str = "duckdb",
+    alike: bool = False,
 ) -> Plan:
-    """Decides several questions with one budget.
+    """Decides several questions with one budget; with noise="auto" or None the noise is chosen for all of them, as
+    `make_less_noisy_plan` chooses it (`alike`).
 
     Raises:
         PlanError, InvalidParameter: one of them cannot be answered as asked; the message says which.
     """
     eps, dlt, kind = positive("epsilon", epsilon), probability("delta", delta), kind_of(noise)
     _check_questions(questions)
-    found: dict[str, Query] = {}
     terms = PlanTerms(population, version, eps, dlt, kind)
+
+    def make(kind: Kind) -> Plan:
+        return _planned_together(questions, tables, replace(terms, kind=kind), dialect)
+
+    return _less_noisy(make, alike=alike) if is_chosen(noise) else _verified(make(kind))
+
+
+def _planned_together(
+    questions: Mapping[str, str], tables: Sequence[TableSchema], terms: PlanTerms, dialect: str
+) -> Plan:
+    found: dict[str, Query] = {}
     part = _part_of(terms, len(questions))
     for name, sql in questions.items():
         try:
@@ -201,7 +254,7 @@ def plan_batch(
         except DiscreetError as error:
             said = f"in query {name!r:.60}: {error.message}"
             raise type(error)(said, hint=error.hint, missing=error.missing) from None
-    return _verified(improved(measured_apart(found, terms), terms, RULES))
+    return improved(measured_apart(found, terms), terms, RULES)
 
 
 _IN_BATCHES = tuple(rule for rule in RULES if rule.in_batches)

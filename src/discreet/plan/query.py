@@ -373,16 +373,18 @@ def confidence_level(confidence: Real) -> Fraction:
 
 
 def kind_of(noise: str | None) -> Kind:
-    """Return the kind of noise that a question asks for; Laplace unless said."""
-    if noise is None:
+    """Return the kind of noise that a question asks for; Laplace where it is chosen and nothing is compared."""
+    if is_chosen(noise):
         return Kind.LAPLACE
     try:
         return Kind(noise)
     except ValueError:
-        hint = (
-            "noise='auto' chooses in a query of its own, without bounds=, for one population" if noise == "auto" else ""
-        )
-        raise InvalidParameter(f"noise must be 'laplace' or 'gaussian', not {noise!r}.", hint=hint) from None
+        raise InvalidParameter(f"noise must be 'auto', 'laplace' or 'gaussian', not {noise!r}.") from None
+
+
+def is_chosen(noise: str | None) -> bool:
+    """Return whether the planner chooses the kind of noise."""
+    return noise is None or noise == "auto"
 
 
 def claim_of(plan: Query) -> PlanClaim:

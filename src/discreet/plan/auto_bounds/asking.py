@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from discreet.catalog.schema import TableSchema
@@ -12,8 +13,8 @@ from discreet.plan.auto_bounds.staged import NEARLY_ALL, SHARE, StagedQuery, sta
 from discreet.plan.cost import PlanTerms
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.plan import Plan
-from discreet.plan.planner import make_query
-from discreet.plan.query import Query, kind_of
+from discreet.plan.planner import make_less_noisy_plan, make_plan, query_of
+from discreet.plan.query import Query, is_chosen, kind_of
 from discreet.plan.question import Question
 from discreet.plan.rules import RULES
 from discreet.privacy.exact import Real, probability
@@ -42,7 +43,7 @@ def plan_in_stages(
         version: the owner's public label of the data.
         epsilon: the ε of both stages.
         delta: the δ of the second.
-        noise: "laplace" or "gaussian", of the second.
+        noise: "laplace" or "gaussian", of the second; "auto" or None: for each choice the less wide one.
         truncation: the share of the second's ε that is spent on truncation reports.
 
     Raises:
@@ -56,26 +57,19 @@ def plan_in_stages(
         )
     spent = probability("delta", prepared.delta_or(delta))
     rules = [rule for rule in RULES if rule.in_stages]
+    terms = PlanTerms(population, version, epsilon, spent, kind_of(noise), probability("truncation", truncation))
 
     def make(left: Fraction, under: Caps | None, ranges: Ranges) -> Query:
-        return make_query(
-            prepared.text,
-            prepared.tables if under is None else with_caps(prepared.tables, under),
-            population=population,
-            version=version,
-            epsilon=left,
-            delta=spent,
-            noise=noise,
-            truncation=truncation,
-            ranges=ranges,
-            rules=rules,
-        )
+        of = prepared.tables if under is None else with_caps(prepared.tables, under)
+        own = replace(terms, epsilon=left)
+        if is_chosen(noise):  # both stages are charged as one (ε, δ), whatever the noise of the second
+            return query_of(make_less_noisy_plan(prepared.text, of, own, ranges, rules, alike=True, spent=True))
+        return query_of(make_plan(prepared.text, of, own, ranges, rules))
 
     def identify(question: Question, left: Fraction) -> str:
-        share = probability("truncation", truncation)
-        return question.identity(PlanTerms(population, version, left, spent, kind_of(noise), share))
+        return question.identity(replace(terms, epsilon=left))
 
     rows = max(((t.unit.caps or (1, 1))[1] for t in prepared.tables if not t.public), default=1)
-    return stage(
-        StagedQuery(make, identify, population, epsilon, spent, caps, rows, NEARLY_ALL if chosen == "ranges" else SHARE)
-    )
+    share = NEARLY_ALL if chosen == "ranges" else SHARE
+    label = " noise chosen for each choice" if is_chosen(noise) and spent else ""
+    return stage(StagedQuery(make, identify, population, epsilon, spent, caps, rows, share, label))

@@ -256,6 +256,7 @@ class StagedQuery:
         caps: whether caps are chosen; else the declared ones hold.
         rows: the most rows of a unit in a group that are declared, 1 where nothing is.
         share: the part of ε that each look costs.
+        label: what tells its identity apart beside these.
     """
 
     make: Callable[[Fraction, Caps | None, Ranges], Query]
@@ -266,6 +267,7 @@ class StagedQuery:
     caps: bool
     rows: int
     share: Fraction = SHARE
+    label: str = ""
 
 
 def stage(asked: StagedQuery) -> Plan | None:
@@ -309,7 +311,7 @@ def stage(asked: StagedQuery) -> Plan | None:
         least = _narrowed(last)
         rehearsed = (last, least)
         named = f"bounds chosen by a census: {asked.identify(least.question, left)}"
-    named += _told_apart(last.question, exprs)
+    named += _told_apart(last.question, exprs) + asked.label
     identity = hashlib.sha256(named.encode()).hexdigest()
     spent = Approximate(asked.epsilon, asked.delta)
     stages = PlanStages(of_caps, of_values, second, last, (*rehearsed, *one_window), spent, asked.share)
