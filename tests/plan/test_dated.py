@@ -49,6 +49,17 @@ def asked(expression: str, **facts: Any) -> Any:
 # --- declared bounds
 
 
+@pytest.mark.parametrize(("form", "low", "high"), [("%Y%m%d", 20240101, 20241231), ("%Y%m", 202401, 202412)])
+def test_digits_of_a_day_as_a_number_lie_between_those_of_its_bounds(form: str, low: int, high: int) -> None:
+    for text in (f"CAST(strftime(d, '{form}') AS INT)", f"CAST(CAST(strftime(d, '{form}') AS TEXT) AS INT)"):
+        (sensitivity,) = planned(f"SUM({text})").sensitivities
+        assert sensitivity.linf == 3 * high
+        (narrow,) = planned(f"SUM(greatest({low}, least({high}, {text})))").sensitivities
+        assert narrow == sensitivity
+    with pytest.raises(MissingBounds):
+        planned("SUM(CAST(strftime(d, '%d%m%Y') AS INT))")
+
+
 def test_a_range_of_dates_is_kept_as_microseconds_and_says_what_it_is() -> None:
     assert (DAYS.type, DAYS.integer) == (Type.DATE, False)
     assert DAYS.low == Fraction((FIRST - dt.date(1970, 1, 1)).days * 86_400_000_000)

@@ -36,6 +36,10 @@ def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
             return range_of_fact(facts.get(name))
         case Call("as bigint" | "as double", (inner,), _) if inner.type is Type.BOOL:
             return (0, 1)
+        case Call("as bigint" | "as double" as name, (Call("as varchar", (text,), _),), kind) if text.type is Type.TEXT:
+            return range_of(Call(name, (text,), kind), facts)
+        case Call("as bigint" | "as double", (Call("strftime", (moment, Literal(str() as form, _)), _),), _):
+            return _in_digits(range_of(moment, facts), form)
         case Call("coalesce", args, _):
             return _hull(args, facts)
         case Call("case", args, _):
@@ -48,6 +52,19 @@ def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
             return image(name, [range_of(a, facts) for a in args])
         case _:
             return EVERYTHING
+
+
+def _in_digits(moments: Interval, form: str) -> Interval:
+    """Return the bounds of a date's digits as a number, whose order is that of the dates."""
+    if form not in _DIGITS or any(math.isinf(end) for end in moments):
+        return EVERYTHING
+    first, last = (dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=math.floor(end)) for end in moments)
+    low, high = (Fraction(d.year * 10_000 + d.month * 100 + d.day) for d in (first, last))
+    return Fraction(low // _DIGITS[form]), Fraction(high // _DIGITS[form])
+
+
+_DIGITS = {"%Y%m%d": 1, "%Y%m": 100, "%Y": 10_000}
+"""Formats that are numbers in the order of dates, and what the digits of a day are divided by."""
 
 
 def range_of_fact(fact: Fact | None) -> Interval:

@@ -1,0 +1,62 @@
+"""Queries that others wrote, from public repositories: how many are answered may not become fewer."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import discreet as dp
+from discreet.engine.session import Session
+from discreet.errors import DiscreetError
+
+CORPORA = Path(__file__).parent / "corpora"
+
+ANSWERED = {"smartnoise": 143, "omop_library": 110, "google_docs": 53}
+"""Of each file, how many; a change that answers more writes more here."""
+
+
+def declared(low: str, high: str, integer: bool) -> dp.Range:
+    if "-" in low[1:]:
+        return dp.Range(date.fromisoformat(low), date.fromisoformat(high))
+    return dp.Range(float(low), float(high), integer=integer)
+
+
+def connected(name: str, folder: Path) -> Session:
+    """A session over empty tables."""
+    schema: dict[str, Any] = json.loads((CORPORA / "schemas.json").read_text())[name]
+    path = folder / f"{name}.duckdb"
+    with duckdb.connect(str(path)) as db:
+        for table, columns in schema["tables"].items():
+            listed = ", ".join(f'"{c}" {kind}' for c, kind in columns.items())
+            db.execute(f'CREATE TABLE "{table}" ({listed})')
+    return dp.connect(
+        path,
+        unit=dp.PrivacyUnit(
+            schema["unit"], max_groups=schema["max_groups"], max_rows=schema["max_rows"], tables=schema["paths"]
+        ),
+        public=schema["public"],
+        columns={c: declared(*r) for c, r in schema["ranges"].items()},
+        population=name,
+        ledger=":memory:",
+        budget=dp.Budget(epsilon=10**22, delta="0.9", per_query=10**21),
+    )
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+def test_no_fewer_queries_of_others_are_answered(name: str, tmp_path: Path) -> None:
+    answered = []
+    with connected(name, tmp_path) as session:
+        for query in map(json.loads, (CORPORA / f"{name}.jsonl").read_text().splitlines()):
+            priced = {} if "OPTIONS" in query["sql"].upper() else {"epsilon": 1, "delta": "1e-6"}
+            try:
+                session.plan(query["sql"], dialect=query["dialect"], **priced)
+            except DiscreetError as refusal:  # and nothing else
+                assert refusal.hint
+            else:
+                answered.append(query["id"])
+    assert len(answered) == ANSWERED[name]
