@@ -35,11 +35,11 @@ from discreet.mechanisms.linear import MatrixMechanism, explicit
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.cost import Kind, allocate
 from discreet.plan.grouping_sets.split_budget import agreements
-from discreet.plan.nodes.within import Within
+from discreet.plan.nodes.of_tree import Within
 from discreet.plan.plan import alone
 from discreet.plan.planner import make_query, plan_batch
 from discreet.plan.query import Query
-from discreet.post.totals import adjusted
+from discreet.post.evaluate import adjusted
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 RNG = SystemEntropy()

@@ -36,7 +36,7 @@ from discreet.privacy.fixed_size import FixedSizeEvent
 from discreet.privacy.grouping import GroupEvent, SampledGroupEvent
 from discreet.privacy.noise_events import StaircaseEvent
 from discreet.privacy.pair import ACCURACY
-from discreet.privacy.pairs.zcdp import ZCDPPair
+from discreet.privacy.pairs.renyi import ZCDPPair
 from discreet.privacy.parallel import ParallelEvent
 from discreet.privacy.renyi_curve import RenyiEvent
 from discreet.privacy.sampling import PoissonEvent

@@ -16,16 +16,12 @@ import pytest
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.plan.nodes.covariance import Covariance
-from discreet.plan.nodes.histogram import Histogram
 from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.mean import Mean
-from discreet.plan.nodes.mode import Mode
 from discreet.plan.nodes.node import Answer, Applied, Constant, Key, Measured, Node, RowInterval, measured_in
 from discreet.plan.nodes.noise import Laws
-from discreet.plan.nodes.quantile import Quantile
+from discreet.plan.nodes.of_tree import Histogram, Mode, Quantile, Top, Within
 from discreet.plan.nodes.slope import Slope
-from discreet.plan.nodes.top import Top
-from discreet.plan.nodes.within import Within
 from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.question import tree_reads

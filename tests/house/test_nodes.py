@@ -61,7 +61,7 @@ def test_only_the_room_of_nodes_asks_which_node_it_has() -> None:
 def test_a_question_would_be_seen() -> None:
     text = """
 from discreet.plan.nodes.mean import Mean as M
-from discreet.plan.nodes.mode import Mode
+from discreet.plan.nodes.of_tree import Mode
 from discreet.plan.nodes.node import Measured
 from discreet.query.expr import Call
 isinstance(x, Call)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Numeric
-from discreet.mechanisms.noisy_value import NoisyValue
+from discreet.mechanisms.numeric import NoisyValue
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.event import DiscreteLaplaceEvent
 from discreet.testing import ReplayEntropy

@@ -17,7 +17,7 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.plan.grouping_sets.moves import ColumnReach, joint_l1, level_moves
 from discreet.plan.grouping_sets.split_budget import Agreement, rounding
 from discreet.plan.grouping_sets.weights import GroupingSet, LevelCosts, Levels, shares, variances
-from discreet.post.totals import adjusted
+from discreet.post.evaluate import adjusted
 from discreet.privacy.unit import Relation
 from discreet.verify.levels import Tier, gaussian_cost, laplace_cost, tier_of
 from tests.coverage import covers

@@ -19,10 +19,8 @@ from discreet.catalog.types import Type
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.nodes.histogram import Histogram
 from discreet.plan.nodes.list_of import ListOf
-from discreet.plan.nodes.quantile import Quantile
-from discreet.plan.nodes.top import Top
+from discreet.plan.nodes.of_tree import Histogram, Quantile, Top
 from discreet.plan.plan import alone
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.privacy.unit import PrivacyUnit, Relation

@@ -22,7 +22,7 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNo
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.explain import explain
 from discreet.plan.nodes.node import Measured
-from discreet.plan.nodes.within import Within
+from discreet.plan.nodes.of_tree import Within
 from discreet.plan.partition import joint as regions
 from discreet.plan.partition.joint import condition
 from discreet.plan.partition.strategy import PARTS, Layers, _candidates, chosen, squared, weights

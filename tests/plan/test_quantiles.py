@@ -16,8 +16,7 @@ from discreet.engine.session import Session
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.explain import explain
-from discreet.plan.nodes.mode import Mode
-from discreet.plan.nodes.quantile import Quantile
+from discreet.plan.nodes.of_tree import Mode, Quantile
 from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.tables import COLUMNS, FACTS, planned

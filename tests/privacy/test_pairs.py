@@ -14,7 +14,7 @@ from discreet.privacy.pair import ACCURACY, FLOOR, Pair
 from discreet.privacy.pairs.approximate import ApproximatePair
 from discreet.privacy.pairs.gaussian import DiscreteGaussianPair, GaussianPair
 from discreet.privacy.pairs.laplace import DiscreteLaplacePair, LaplacePair
-from discreet.privacy.pairs.zcdp import ZCDPPair
+from discreet.privacy.pairs.renyi import ZCDPPair
 from tests.privacy import curves
 
 Truth: TypeAlias = Callable[[float], F]

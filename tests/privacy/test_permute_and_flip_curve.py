@@ -9,7 +9,7 @@ from itertools import permutations, product
 import numpy as np
 
 from discreet.privacy.pair import Curve
-from discreet.privacy.pairs.bounded_range import BoundedRangePair
+from discreet.privacy.pairs.approximate import BoundedRangePair
 from discreet.privacy.pairs.laplace import LaplacePair
 
 GRID = np.linspace(-1.2, 1.2, 25)

@@ -15,8 +15,7 @@ from discreet.ledger.chain import canonical, parse
 from discreet.plan.planner import make_query
 from discreet.plan.query import Query, claim_of
 from discreet.privacy.unit import Relation
-from discreet.verify.certificate.claim_checks import check_exact
-from discreet.verify.certificate.events import of_measurements
+from discreet.verify.certificate.claim_checks import check_exact, of_measurements
 from discreet.verify.certificate.seal import decode, encode
 from discreet.verify.check import check, derived
 from discreet.verify.claim import PlanClaim

@@ -19,7 +19,7 @@ from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.certificate.checker import check
-from discreet.verify.certificate.events import of_measurements
+from discreet.verify.certificate.claim_checks import of_measurements
 from discreet.verify.check import check_moves, derived, priced
 from discreet.verify.claim import PlanClaim
 from discreet.verify.price import check_charge, check_divergence, check_events, check_total

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.accounting.filter import Charge
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism
-from discreet.mechanisms.noisy_value import NoisyValue
-from discreet.mechanisms.numeric import Numeric
+from discreet.mechanisms.numeric import NoisyValue, Numeric
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation

@@ -175,7 +175,7 @@ class Release:
             InvalidParameter: a confidence outside (0, 1).
         """
         from discreet.plan.query import confidence_level
-        from discreet.post.intervals import interval_of
+        from discreet.post.evaluate import interval_of
 
         if self.query.is_end(column):
             return [None] * len(self._rows)

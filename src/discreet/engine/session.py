@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
     from discreet.mechanisms.abstract import Mechanism
-    from discreet.mechanisms.noisy_value import NoisyValue
+    from discreet.mechanisms.numeric import NoisyValue
     from discreet.plan.least import WantedErrors
     from discreet.plan.plan import Plan
     from discreet.privacy.guarantee import Approximate

@@ -16,15 +16,18 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Integers
-from discreet.mechanisms.noisy_value import NoisyValue
 from discreet.mechanisms.parameters import read_confidence
 from discreet.mechanisms.values import NumberArray, read, single, total
 from discreet.noise.entropy import Entropy, SystemEntropy, process
 from discreet.noise.lattice import Grid
 from discreet.privacy.exact import Real, above
+from discreet.privacy.guarantee import decimal
+from discreet.table import measured
 
 if TYPE_CHECKING:
+    from discreet.accounting.loss import PrivacyLoss
     from discreet.finite.mechanism import Mechanism as FiniteMechanism
+
 
 _CHUNK = 1 << 14  # numbers that stay in the cache while they are worked on
 
@@ -291,3 +294,26 @@ class Reserve:
 
     def __reduce__(self) -> tuple[type[Reserve], tuple[Additive, Grid | None]]:
         return Reserve, (self._law, self._grid)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyValue:
+    """What `Mechanism.answer` and `Session.release` return.
+
+    Attributes:
+        value: the released value.
+        interval: its two ends, of an array those of each number; None where no error is known before the data.
+        confidence: with which the interval contains the value without noise, each number by itself.
+        cost: what the release costs.
+    """
+
+    value: Any
+    interval: tuple[Any, Any] | None
+    confidence: Fraction
+    cost: PrivacyLoss
+
+    def __str__(self) -> str:
+        scalar = isinstance(self.value, int | float)
+        shown = measured(self.value, self.interval) if scalar else str(self.value)
+        level = "" if self.interval is None or not scalar else f"{decimal(100 * self.confidence)} %, "
+        return f"{shown} ({level}{str(self.cost).removeprefix('PrivacyLoss: ')})"

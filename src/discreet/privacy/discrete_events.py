@@ -125,7 +125,7 @@ class BoundedRangeEvent(Event):
         return self.epsilon * self.epsilon / 8
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.bounded_range import BoundedRangePair
+        from discreet.privacy.pairs.approximate import BoundedRangePair
 
         return BoundedRangePair(above(self.epsilon))
 

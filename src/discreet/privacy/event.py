@@ -111,7 +111,7 @@ class ZCDPEvent(Event):
         return None
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.zcdp import ZCDPPair
+        from discreet.privacy.pairs.renyi import ZCDPPair
 
         return ZCDPPair(above(self.rho))
 

@@ -19,11 +19,10 @@ from discreet.accounting.engines.connect_the_dots import connect_the_dots
 from discreet.accounting.engines.lattice import delta_bounds, epsilon_bounds, upper_curve
 from discreet.privacy.grouping import SampledGroupEvent
 from discreet.privacy.pair import Curve, Pair
-from discreet.privacy.pairs.approximate import ApproximatePair
-from discreet.privacy.pairs.bounded_range import BoundedRangePair
+from discreet.privacy.pairs.approximate import ApproximatePair, BoundedRangePair
 from discreet.privacy.pairs.gaussian import DiscreteGaussianPair, GaussianPair
 from discreet.privacy.pairs.laplace import DiscreteLaplacePair, LaplacePair
-from discreet.privacy.pairs.zcdp import ZCDPPair
+from discreet.privacy.pairs.renyi import ZCDPPair
 from tests.privacy import curves
 
 GAUSSIANS = [(2, F(1, 4)), (10, F(1, 100)), (100, F(1, 100)), (20, F(9))]

@@ -177,7 +177,7 @@ def scaled(field: str, factor: Fraction) -> Change:
 def events_follow(d: Document) -> None:
     """The events that the mechanisms of a claim have, told wherever events are."""
     from discreet.privacy import codec
-    from discreet.verify.certificate.events import of_charge, of_measurements
+    from discreet.verify.certificate.claim_checks import of_charge, of_measurements
 
     d["claim"]["measured"]["events"] = codec.encode(of_measurements(plan_claim(d)))
     d["claim"]["charged"]["events"] = codec.encode(of_charge(plan_claim(d)))

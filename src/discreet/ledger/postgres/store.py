@@ -21,10 +21,9 @@ from discreet.errors import LedgerError
 from discreet.ledger.failures import ANOTHER
 from discreet.ledger.memory import Overlay
 from discreet.ledger.postgres import failures
-from discreet.ledger.postgres.adding import PROCEDURE, Adding
+from discreet.ledger.postgres.adding import DURABLE, FACTS, OUTCOME, PROCEDURE, STATE, UNSAFE, Adding, Statements
 from discreet.ledger.postgres.failures import Lost, Refused
 from discreet.ledger.postgres.link import Link, Pool, Step, Values
-from discreet.ledger.postgres.statements import DURABLE, FACTS, OUTCOME, STATE, UNSAFE, Statements
 from discreet.ledger.postgres.url import Address
 from discreet.ledger.store import Added, Addition, Row, Transaction
 

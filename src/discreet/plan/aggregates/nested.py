@@ -6,10 +6,9 @@ from discreet.catalog.types import Type
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs, type_of
 from discreet.plan.aggregates.dated import counted_moments
-from discreet.plan.nodes.histogram import Histogram
 from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.node import answer_node
-from discreet.plan.nodes.top import Top
+from discreet.plan.nodes.of_tree import Histogram, Top
 from discreet.plan.quantile_tree.binned import binned_tree
 from discreet.plan.quantile_tree.shape import TreeShape, counted_tree
 from discreet.query.expr import Expr, Literal

@@ -8,8 +8,7 @@ from discreet.catalog.types import Type
 from discreet.errors import MissingBounds
 from discreet.plan.aggregates.aggregate import Needs, type_of
 from discreet.plan.aggregates.dated import as_moment, counted_moments
-from discreet.plan.nodes.mode import Mode
-from discreet.plan.nodes.quantile import Quantile
+from discreet.plan.nodes.of_tree import Mode, Quantile
 from discreet.plan.quantile_tree.shape import counted_tree, ordered_tree
 from discreet.query.expr import Expr, Literal
 

@@ -19,7 +19,7 @@ from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.measures.measure import RowCount
 from discreet.plan.needs import is_composed
 from discreet.plan.nodes.node import Measured, Node
-from discreet.plan.nodes.within import Within
+from discreet.plan.nodes.of_tree import Within
 from discreet.plan.partition.joint import condition, in_ratios, joint_tree
 from discreet.plan.plan import Plan
 from discreet.plan.quantile_tree.shape import TreeRead

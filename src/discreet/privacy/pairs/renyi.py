@@ -1,10 +1,11 @@
-"""The curve that bounds every use whose Rényi divergences at some orders are bounded."""
+"""The curves that bound every use whose Rényi divergences are: at some orders, or at all of them (ρ-zCDP)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -60,3 +61,56 @@ class RenyiPair(Pair):
                 size = x * (tau + epsilon) + log_alpha + rest
                 least = np.minimum(least, x * (tau - epsilon) - rest - log_alpha + 8 * _UNIT * size)
         return least
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDPPair(Pair):
+    """The pair that dominates all ρ-zCDP mechanisms, with its curve bounded from above.
+
+    The largest curve of any ρ-zCDP mechanism is convex, and so it belongs to a pair; its exact form is not
+    known, and `delta` returns the bound of the conversion theorem. See docs/proofs/pairs.md.
+
+    References: Canonne, Kamath, Steinke 2020, Proposition 12, https://arxiv.org/abs/2004.00010;
+    a convex curve has a pair: Zhu, Dong, Wang 2022, https://arxiv.org/abs/2106.08567
+    """
+
+    rho: float
+    exact: ClassVar[bool] = False  # no one use attains it
+
+    def delta(self, epsilon: Curve) -> Curve:
+        """Return the least over α > 1 of exp((α−1)(αρ−ε)) (1−1/α)^(α−1) / α for ε ≥ 0; below, the mirrored curve."""
+        positive = np.minimum(np.exp(self._log_delta(np.abs(epsilon))), 1.0)
+        # H_{e^x}(P‖Q) = 1 − e^x + e^x H_{e^−x}(Q‖P), and the class is the same in both directions.
+        x = np.minimum(epsilon, 0.0)
+        return np.where(epsilon >= 0, positive, -np.expm1(x) + np.exp(x) * positive)
+
+    @property
+    def epsilon_max(self) -> float:
+        return math.inf if self.rho else 0.0
+
+    def _log_delta(self, epsilon: Curve) -> Curve:
+        if self.rho == 0:
+            return np.full_like(epsilon, -math.inf)
+        # The logarithm is convex in α with derivative (2α−1)ρ − ε + log(1−1/α), whose root in s = log(α−1) is
+        # read off a table and moved once by Newton. Any α gives a valid bound: the root need not be exact.
+        knots, at = _table(self.rho)
+        s = np.interp(epsilon, at, knots)
+        a = np.exp(s)
+        s += (epsilon - _root_at(a, self.rho)) / (2 * self.rho * a + 1 / (1 + a))
+        a = np.exp(np.clip(s, knots[0], knots[-1]))
+        return np.asarray(a * ((1 + a) * self.rho - epsilon - np.log1p(1 / a)) - np.log1p(a))
+
+
+@lru_cache(maxsize=32)
+def _table(rho: float) -> tuple[Curve, Curve]:
+    """Values of s = log(α−1), and the ε for which each is best."""
+    knots = np.linspace(-45.0, 90.0, 1 << 13)
+    at = np.maximum.accumulate(_root_at(np.exp(knots), rho))
+    for column in (knots, at):
+        column.flags.writeable = False
+    return knots, at
+
+
+def _root_at(a: Curve, rho: float) -> Curve:
+    """Return the ε for which α = 1 + a is best."""
+    return np.asarray((2 * a + 1) * rho - np.log1p(1 / a))
