@@ -117,7 +117,6 @@ REFUSED = [
     ("SELECT n, today() FROM (SELECT COUNT(*) AS n FROM visits)", "CURRENT_DATE"),
     ("SELECT m FROM (SELECT COUNT(*) AS n FROM visits)", '"m"'),
     ("SELECT n FROM (SELECT COUNT(*) AS n FROM visits), read_csv('x.csv')", "no files"),
-    ("SELECT n, n FROM (SELECT COUNT(*) AS n FROM visits)", "'n'"),
     ("WITH RECURSIVE r AS (SELECT COUNT(*) AS n FROM visits) SELECT n FROM r", "RECURSIVE"),
     ("SELECT person, n FROM (SELECT person, COUNT(*) AS n FROM visits GROUP BY person)", "must be in GROUP BY"),
 ]
@@ -215,6 +214,8 @@ def test_intervals_follow_from_those_of_the_parts_or_from_noise_that_is_drawn_ag
         assert any("'x'" in note for note in release.notes)
         assert [release.has_interval(n) for n in release.columns] == [False, True, True, True, False]
         assert release.interval("s", confidence=0.999) == [None] * 3  # more than 200 runs can tell
+        rooted = session.sql(SHARE.format("sqrt(n - 100000) AS r"), epsilon=1)
+        assert rooted.interval("r") == [None] * 3  # no number at either end
 
 
 def test_rows_that_noise_chooses_or_orders_have_the_intervals_that_are_theirs() -> None:

@@ -21,6 +21,7 @@ KNOWN = {
         NO,
         NO,
     ],
+    "SELECT CAST(n AS VARCHAR), CAST(n AS BOOLEAN), CAST(k AS VARCHAR), CAST(n AS BIGINT) FROM r": [NO, NO, P, ONE],
     "SELECT n * beds FROM r JOIN w ON code = k": [ONE],
     "SELECT a.n - b.n FROM r a JOIN r b ON a.k = b.k": [MANY],
     "WITH x(key, a) AS (SELECT k, n FROM r) SELECT * FROM x": [P, ONE],

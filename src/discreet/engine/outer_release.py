@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -176,7 +177,7 @@ class OuterRelease(Release):
         if low is None or high is None or shown is None:
             return [], []
         pairs = [(a[place], b[place]) for a, b in zip(low, high, strict=True)]
-        return shown, [None if None in pair else (min(pair), max(pair)) for pair in pairs]
+        return shown, [(min(pair), max(pair)) if all(map(_is_number, pair)) else None for pair in pairs]
 
     def _runs(self) -> tuple[Rows, list[tuple[Rows, Rows]]]:
         """Return rows of the outer query, and pairs of runs with the noise drawn again; none where one fails."""
@@ -281,6 +282,11 @@ def _ends(part: Release, side: int, level: Fraction) -> Rows:
 
 def _has_reals(rows: Rows) -> bool:
     return any(isinstance(value, float) for row in rows for value in row)
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether it has a place among numbers: the square root of a lower end may have none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
 def _in_order(shown: Rows, rows: Rows, intervals: Sequence[Any]) -> list[Any]:

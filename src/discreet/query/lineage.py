@@ -194,6 +194,8 @@ def _follows(node: exp.Expr, tables: _Tables, scope: _Scope, names: Mapping[str,
             return Follows.PUBLIC if not of(node.this) or isinstance(node.this, exp.Column) else Follows.UNKNOWN
         case exp.Sum() | exp.Avg():
             return _of_several(of(node.this))
+        case exp.Cast() if not node.to.is_type(*exp.DataType.NUMERIC_TYPES):
+            return Follows.UNKNOWN if of(node.this) else Follows.PUBLIC
         case exp.Neg() | exp.Paren() | exp.Cast() | exp.Round() | exp.Floor() | exp.Ceil() | exp.Sqrt() | exp.Ln():
             inner, rest = of(node.this), max((of(e) for e in _but_first(node)), default=Follows.PUBLIC)
             smooth = isinstance(node, exp.Neg | exp.Paren | exp.Sqrt | exp.Ln) or _is_real(node)
