@@ -130,6 +130,7 @@ def test_the_second_derivation_of_a_cost_shares_no_code_with_the_first() -> None
         "discreet.mechanisms.exponential.Exponential",
         "discreet.mechanisms.noisy_max.NoisyMax",
         "discreet.mechanisms.permute_and_flip.PermuteAndFlip",
+        "discreet.mechanisms.perturbed_minimum.PerturbedMinimum",
         "discreet.mechanisms.samples.FixedSizeSampling",
         "discreet.mechanisms.samples.OneOfSteps",
         "discreet.mechanisms.samples.PoissonSampling",

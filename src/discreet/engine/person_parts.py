@@ -151,6 +151,9 @@ class PartUse(PlannedUse):
             people = self._prepared(people.take(next(samples)))
         law = part.law
         assert law is not None
+        secret = law.secret(rng)
+        if secret is not None:
+            args = {"args": args, "secret": secret}
         with np.errstate(all="ignore"):  # a warning, or one that is made an error, would tell of the data
             values = exact_values(part, self.code, people, args)
         limit = law.steps_of_a_unit  # of a whole, in how many draws a unit moves it is the recipe's promise

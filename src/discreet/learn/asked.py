@@ -60,6 +60,9 @@ class SessionFit(PersonRecipe):
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
         return self.recipe.each(people, of, args)
 
+    def whole(self, people: PeopleRows, of: str, args: Any) -> NDArray[np.int64]:
+        return self.recipe.whole(people, of, args)
+
     def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
         """Return a fitted estimator: all of it follows from the state."""
         found = as_json(state)

@@ -23,8 +23,12 @@ from discreet.learn.evaluation import Evaluating, evaluation_of
 from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
 from discreet.learn.gram import GramRegression
 from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
+from discreet.learn.objective import ObjectiveMinimum
 from discreet.privacy.exact import Real, count
 from discreet.privacy.unit import Relation
+
+OBJECTIVE = ("objective", "output")
+"""Solvers that find the minimum itself, of two classes or of the Huber loss."""
 
 
 class LinearModel(PrivateEstimator):
@@ -61,6 +65,10 @@ class LinearModel(PrivateEstimator):
         """Return what the solver draws."""
         epsilon, delta = self._guarantee()
         features = Features(self._columns, self.basis, self.knots)
+        if self.solver in OBJECTIVE:
+            asked.pop("rows", None)
+            given = {"inside": self.solver == "objective", **asked}
+            return ObjectiveMinimum(self._columns, epsilon, delta, features, loss, target, **given)
         known: dict[str, Any] = {"rows": None if self.rows is None else count("rows", self.rows)}
         return LinearDescent(features, loss, target, epsilon, delta, **known | asked)
 
@@ -117,7 +125,10 @@ class LinearModel(PrivateEstimator):
         if self.solver not in self._solvers:
             raise InvalidParameter(f"solver must be one of {', '.join(map(repr, self._solvers))}, not {self.solver!r}.")
         if not delta and self.solver == "gradient":
-            raise InvalidParameter("Gradient descent with Gaussian noise needs delta above 0.", hint="delta=1e-6")
+            other = ", or solver='objective'" * ("objective" in self._solvers)
+            raise InvalidParameter(
+                "Gradient descent with Gaussian noise needs delta above 0.", hint=f"delta=1e-6{other}"
+            )
         Features((), self.basis, self.knots)
         self._relation()
 
@@ -129,6 +140,9 @@ class LinearModel(PrivateEstimator):
     def _explained(self) -> str:
         if self.solver == "gram":
             return f"Least squares of a Gram matrix of {self._features.width} features, drawn once."
+        if self.solver in OBJECTIVE:
+            where = "in the objective" if self.solver == "objective" else "on the minimum"
+            return f"The minimum of a regularised sum of losses of {self._features.width} features, with noise {where}."
         return (
             f"Gradient descent: {self.steps_} steps, each person's gradient clipped to a length of {self._clip:g}, on "
             f"{self._features.width} features of {len(self._columns)} columns."
@@ -247,6 +261,7 @@ class LogisticRegression(Probabilities):
     """
 
     _pair = Logistic()
+    _solvers = ("gradient", *OBJECTIVE)
 
     def __init__(
         self,
@@ -270,12 +285,25 @@ class LogisticRegression(Probabilities):
             classes: the labels, or "public" where it is no secret which labels occur.
             basis: "linear", or "gam" for a sum of functions of each column.
             knots: how many public knots such a function has.
-            solver: "gradient".
+            solver: "gradient"; of two classes also "objective", for noise in what is minimised, which takes δ = 0, or
+                "output", for noise on the minimum, which is for teaching.
             rows: a public guess at the number of rows, in place of a noisy count.
             relation: "add-remove" or "replace".
         """
         self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
         self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
+
+    def _loss(self, classes: int) -> RowLoss:
+        if classes > 2 and self.solver in OBJECTIVE:
+            raise InvalidParameter(
+                f"Only binary classification is supported by solver={self.solver!r}.", hint="solver='gradient'"
+            )
+        return super()._loss(classes)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.solver not in OBJECTIVE
+        return tags
 
 
 class LinearSVC(_Classifier):
@@ -383,7 +411,7 @@ class LinearRegression(_Regressor):
         docs/proofs/learn.md.
     """
 
-    _solvers = ("gradient", "gram")
+    _solvers = ("gradient", "gram", *OBJECTIVE)
 
     def __init__(
         self,
@@ -409,7 +437,8 @@ class LinearRegression(_Regressor):
             loss: "squared", or "huber", which is linear beyond an eighth of the target's range.
             basis: "linear", or "gam" for a sum of functions of each column.
             knots: how many public knots such a function has.
-            solver: "gradient", or "gram" for one noisy Gram matrix, which takes no clipping and any δ.
+            solver: "gradient", or "gram" for one noisy Gram matrix, which takes no clipping and any δ; of the Huber
+                loss also "objective" and "output", as of `LogisticRegression`.
             rows: a public guess at the number of rows, in place of a noisy count.
             relation: "add-remove" or "replace".
         """
@@ -417,7 +446,7 @@ class LinearRegression(_Regressor):
         self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
 
     def _recipe(self, loss: RowLoss, target: tuple[float, float] | None, **asked: Any) -> PersonRecipe:
-        if self.solver == "gradient":
+        if self.solver != "gram":
             return super()._recipe(loss, target, **asked)
         asked.pop("rows", None)
         epsilon, delta = self._guarantee()
@@ -428,6 +457,8 @@ class LinearRegression(_Regressor):
         super()._check()
         if self.solver == "gram" and self.loss != "squared":
             raise InvalidParameter("solver='gram' has the squared loss alone.", hint="loss='squared'")
+        if self.solver in OBJECTIVE and self.loss != "huber":
+            raise InvalidParameter(f"solver={self.solver!r} has the Huber loss alone.", hint="loss='huber'")
 
     def _loss(self) -> RowLoss:
         if self.loss not in ("squared", "huber"):

@@ -48,6 +48,10 @@ class DrawLaw(ABC):
     def start(self, rng: Entropy) -> NextDraw:
         """Begin a run of draws."""
 
+    def secret(self, rng: Entropy) -> Any:
+        """Return the part of the noise that the private code is handed with its arguments; None for most laws."""
+        return None
+
     @property
     def remembers(self) -> bool:
         """Whether draws of one run share noise, so that they are charged once for all, and are never sampled."""

@@ -8,7 +8,10 @@ is the recipe's own promise, which a certificate says.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
+
+import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
@@ -16,6 +19,7 @@ from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, DrawLaw, NamedBe
 from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.noisy_max import NoisyMax
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.perturbed_minimum import PerturbedMinimum
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling
 from discreet.mechanisms.sparse_vector import SparseVector
 from discreet.mechanisms.streams.binary_tree import BinaryTree
@@ -82,6 +86,10 @@ def check_parts(claim: PlanClaim) -> None:
         ):
             reject("the direction in which a unit moves a draw")
         _check_price(part, claim.relation)
+        if isinstance(part.law, PerturbedMinimum):
+            if part.kind is not PartKind.WHOLE or part.rows > 1 or part.width != part.law.width or part.sampling:
+                reject("the shape of a private part")
+            _check_objective(part.law, claim.relation)
 
 
 def events_of_parts(claim: PlanClaim) -> Composed:
@@ -131,6 +139,27 @@ def _check_price(part: PartClaim, relation: Relation) -> None:
         reject("the price of a private part")
 
 
+def _check_objective(law: PerturbedMinimum, relation: Relation) -> None:
+    """Refuses noise in an objective that one loss shows more of than is claimed.
+
+    Of the privacy loss, ln(1 + curvature/weight) is for the volume. Without δ the rest is the move over the scale. With
+    it the rest is at most s²/2 + s·r, where r is the length of a normal vector along the losses that come and go, of
+    one number or of two; the excess of its exponential is added up in steps.
+    """
+    losses = 2 if relation is Relation.REPLACE else 1
+    s, left = float(law.slope / law.scale) * losses, float(law.epsilon) - math.log1p(float(law.curvature / law.weight))
+    if not law.delta:
+        if s > left * (1 + 1e-9):
+            reject("the price of a private part")
+        return
+    least = (left - s * s / 2) / s
+    r = np.linspace(max(least, 0), max(least, 0) + 40, 100_001)
+    density = r * np.exp(-(r**2) / 2) if losses == 2 else math.sqrt(2 / math.pi) * np.exp(-(r**2) / 2)
+    excess = density * -np.expm1(np.minimum(s * (least - r), 0))
+    if least < 0 or float(excess.sum()) * 40 / 100_000 > float(law.delta) * (1 + 1e-3):
+        reject("the price of a private part")
+
+
 def _inner(law: DrawLaw) -> object:
     """Return the mechanism that a law draws."""
     match law:
@@ -142,6 +171,8 @@ def _inner(law: DrawLaw) -> object:
             return law.sparse
         case RunningTotals():
             return law.tree
+        case PerturbedMinimum():
+            return law.output
         case _:
             return None
 
@@ -155,6 +186,7 @@ _KNOWN = frozenset(
         (NamedBest, PermuteAndFlip),
         (AboveOrBelow, SparseVector),
         (RunningTotals, BinaryTree),
+        (PerturbedMinimum, DiscreteLaplaceNoise),
     }
 )
 """The closed list of mechanisms, each of just this class: one of somebody else's might say another price of itself."""

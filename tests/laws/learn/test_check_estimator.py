@@ -31,9 +31,11 @@ FINE: dict[str, Any] = {**GIVEN, "epsilon": 10**11}  # these compare predictions
 MODELS = (
     LogisticRegression(**GIVEN, classes="public"),
     LogisticRegression(**GIVEN, classes="public", basis="gam", knots=4),
+    LogisticRegression(**{**GIVEN, "delta": 0}, classes="public", solver="objective"),
     LinearSVC(**GIVEN, classes="public"),
     LinearRegression(**FINE, target=(-3, 3)),
     LinearRegression(**FINE, target=(-3, 3), loss="huber"),
+    LinearRegression(**{**FINE, "delta": 0}, target=(-3, 3), loss="huber", solver="objective"),
     LinearRegression(**FINE, target=(-3, 3), solver="gram"),
     PoissonRegressor(**FINE, target=(0, 7)),
     GaussianNB(**GIVEN, classes="public"),

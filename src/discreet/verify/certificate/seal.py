@@ -23,6 +23,7 @@ from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.noisy_max import NoisyMax
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.perturbed_minimum import PerturbedMinimum
 from discreet.mechanisms.rounds import MOST_GROUPS, GaussianRounds
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
 from discreet.mechanisms.sparse_vector import SparseVector
@@ -325,12 +326,18 @@ _TREE: dict[str, Form[Any]] = {
     "relation": _RELATION,
     "factorization": text,
 }
+_MINIMUM: dict[str, Form[Any]] = {
+    **dict.fromkeys(("epsilon", "delta", "scale", "slope", "curvature", "weight"), fraction),
+    "width": number,
+    "output": _NOISE,
+}
 _LAW: Form[DrawLaw] = _mechanism(
     {
         "noise": (AddedNoise, {"noise": _NOISE}),
         "best": (NamedBest, {"selection": _mechanism(_SELECTION)}),
         "crossings": (AboveOrBelow, {"sparse": _mechanism({"sparse-vector": (SparseVector, _SPARSE)})}),
         "running-totals": (RunningTotals, {"tree": _mechanism({"binary-tree": (BinaryTree, _TREE)})}),
+        "minimum": (PerturbedMinimum, _MINIMUM),
     }
 )
 _SAMPLING: Form[Sampling] = _mechanism(
