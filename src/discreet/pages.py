@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-SITE = "https://discreet.readthedocs.io/en/stable"
+SITE: str | None = None
+"""Address of the hosted site; None while the pages are read in the repository, or built by `python -m docs.site`."""
 
 
 def page(name: str) -> str:
-    """Return the address of a page of the documentation.
+    """Return where a page of the documentation is: its address, or its path where none is set.
 
-    >>> page("sql-reference")
-    'https://discreet.readthedocs.io/en/stable/sql-reference.html'
+    >>> page("sql-reference#aggregates")
+    'docs/sql-reference.md#aggregates'
     """
     path, mark, anchor = name.partition("#")
-    return f"{SITE}/{path}.html{mark}{anchor}"
+    return f"docs/{path}.md{mark}{anchor}" if SITE is None else f"{SITE}/{path}.html{mark}{anchor}"
