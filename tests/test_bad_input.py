@@ -213,7 +213,7 @@ CONSTRUCTS = {
         for n in ("1+1", "10%", "-1", "ALL", "1.5", "NULL", "'5'", "9" * 19)
     },
     "… GROUP BY day FETCH FIRST 2 ROWS WITH TIES": "LIMIT takes a whole number",
-    "WITH RECURSIVE x AS (SELECT 1) …": "how often it goes round",
+    "WITH RECURSIVE x AS (SELECT 1) …": "WITH RECURSIVE is not supported here",
     "WITH visits AS (SELECT 1) …": "reads public tables only",
     "… WHERE user_id IN (SELECT COUNT(*))": "A subquery names no table",
     "… WHERE EXISTS (SELECT MAX(1))": "A subquery names no table",
@@ -258,7 +258,7 @@ CONSTRUCTS = {
         for source in (
             "information_schema.tables",
             "main.nothing",
-            "memory.main.visits",
+            "memory.other.visits",
             "pg_catalog.pg_class",
             "temp.x",
         )

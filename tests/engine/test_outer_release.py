@@ -64,6 +64,8 @@ ANSWERED = [
         "SELECT 'all' AS what, COUNT(*) AS n FROM visits UNION ALL SELECT ward, SUM(cost) FROM visits GROUP BY ward "
         "ORDER BY n"
     ),
+    "SELECT ward FROM visits WHERE cost > 2 INTERSECT SELECT ward FROM visits WHERE cost < 90 ORDER BY ward",
+    "SELECT code FROM wards EXCEPT SELECT ward FROM visits WHERE cost > 2 ORDER BY code",
     "SELECT MAX(n) - MIN(n) AS d FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 2)",
     (
         "SELECT name, n, n / beds AS x FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) r JOIN wards "

@@ -77,7 +77,10 @@ def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
     """
     query = parse_query(sql, tables)
     if not isinstance(query, exp.Select):
-        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not supported here.", hint="ask two queries")
+        raise UnsupportedQuery(
+            "UNION, INTERSECT and EXCEPT of these rows are not supported here: they are of people.",
+            hint="aggregate on each side, or leave ALL out, so that each row is a group",
+        )
     tree, said = with_quantiles(query) if query.find(exp.RowNumber) else (query, ())
     _group_distinct(tree)
     for name, part in tree.args.items():
@@ -243,7 +246,9 @@ def parse_query(sql: object, tables: Sequence[str] = ()) -> exp.Query:
     if not isinstance(tree, exp.Select | exp.SetOperation):
         raise UnsupportedQuery(_ONLY_SELECT, hint="write one SELECT, without brackets around it")
     check_size(tree)
-    if tree.find(exp.Anonymous) or any(t.db for t in tree.find_all(exp.Table)):
+    if tree.find(exp.Anonymous, exp.ApproxDistinct, exp.Distinct, exp.Fetch) or any(
+        t.db for t in tree.find_all(exp.Table)
+    ):
         respelled(tree, tables)
     return tree
 

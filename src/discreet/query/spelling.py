@@ -64,13 +64,13 @@ def _count_one(node: exp.Distinct) -> None:
 
 
 def _unqualify(tree: exp.Query, tables: Sequence[str]) -> None:
-    """Read `main.t` as `t`, and `sales.orders` as the table that is connected under that name."""
+    """Read `main.t` and `catalog.main.t` as `t`, and `sales.orders` as the table that is connected under that name."""
     known = {name.lower(): name for name in tables}
     named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     schemas: set[str] = set()
     for table in tree.find_all(exp.Table):
         schema = table.db
-        if not schema or table.args.get("catalog") or not isinstance(table.this, exp.Identifier):
+        if not schema or not isinstance(table.this, exp.Identifier):
             continue
         whole = known.get(f"{schema}.{table.name}".lower())
         if whole is not None:
@@ -80,7 +80,9 @@ def _unqualify(tree: exp.Query, tables: Sequence[str]) -> None:
         elif schema.lower() not in SCHEMAS or table.name.lower() in named or table.name.lower() not in known:
             continue
         table.set("db", None)
+        table.set("catalog", None)
         schemas.add(schema.lower())
     for column in tree.find_all(exp.Column) if schemas else ():
-        if column.db.lower() in schemas and not column.args.get("catalog"):
+        if column.db.lower() in schemas:
             column.set("db", None)
+            column.set("catalog", None)

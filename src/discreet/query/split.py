@@ -75,6 +75,8 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
     private = [t.unit for t in tables if not t.public]
     if not private:
         return None
+    for query in tree.find_all(exp.SetOperation):
+        _set_of_groups(query)
     splitter = _Splitter(tables, Context(tables, private[0], read_query), sql.lower())
     try:
         read = splitter.query(tree, (), inside=False)
@@ -106,6 +108,15 @@ def _is_more(tree: exp.Query) -> bool:
     """Whether a text is more than one plain SELECT, which the reader of questions answers or refuses by name."""
     more = tree.args.get("distinct") or tree.args.get("qualify")
     return bool(more) or sum(1 for _ in tree.find_all(exp.Query, exp.Window)) > 1
+
+
+def _set_of_groups(tree: exp.SetOperation) -> None:
+    """Read the sides of UNION, INTERSECT and EXCEPT, which keep each row once, as SELECT DISTINCT: as groups."""
+    for side in (tree.this, tree.expression) if tree.args.get("distinct") else ():
+        select = side.unnest()
+        plain = isinstance(select, exp.Select) and not any(select.args.get(c) for c in ("distinct", "group", "limit"))
+        if plain and not any(map(_aggregates, [*(e.unalias() for e in select.expressions), *_clauses(select)])):
+            select.set("distinct", exp.Distinct())
 
 
 def _shows_all_of_a_query(tree: exp.Query) -> bool:
@@ -154,7 +165,7 @@ class _Splitter:
         clause, around = tree.args.get("with_"), len(scope)
         if clause is not None:
             if clause.args.get("recursive"):
-                raise UnsupportedQuery("WITH RECURSIVE is not supported here.", hint="write the steps out as joins")
+                raise UnsupportedQuery("WITH RECURSIVE is not supported here.", hint="generate_series(1, 10); or joins")
             for cte in clause.expressions:
                 columns = tuple(c.name for c in cte.args["alias"].args.get("columns") or [])
                 named = Named(cte.alias, cte.this, columns, tuple(w.named for w in scope))

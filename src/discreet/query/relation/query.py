@@ -58,8 +58,8 @@ def with_named(query: exp.Expr, context: Context) -> Context:
         return context
     if clause.args.get("recursive"):
         raise UnsupportedQuery(
-            "WITH RECURSIVE is not supported here: how often it goes round would depend on the data.",
-            hint="write the steps out as joins",
+            "WITH RECURSIVE is not supported here.",
+            hint="for a run of numbers, generate_series(1, 10); else write the steps out as joins",
         )
     named = context.named
     for cte in clause.expressions:
