@@ -28,6 +28,7 @@ from discreet.engine.perform import planned_uses
 from discreet.engine.recipe import Draw, Drawn, Receipt, Wait
 from discreet.engine.recipe_check import verified
 from discreet.engine.row_factor import RowFactor
+from discreet.engine.row_places import RowPlaces, dense
 from discreet.ledger.ledger import Ledger
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.draws import AboveOrBelow, RunningTotals
@@ -282,6 +283,8 @@ def tapped(trace: Trace) -> Iterator[None]:
 
 def _parts_of(values: Any) -> Iterator[list[int]]:
     """Yield the part of each person, as a list of integers."""
+    if isinstance(values, RowPlaces):
+        values = dense(values)
     if not isinstance(values, tuple):
         yield from map(list, {tuple(part) for part in values.tolist()})
         return

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from discreet.engine.meter import PlannedUse, PrivateReads
 from discreet.engine.row_factor import Integers, RowFactor, squares, within
+from discreet.engine.row_places import RowPlaces, dense
 from discreet.errors import BackendFailed, InternalError
 from discreet.verify.claim import PartKind
 
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Parts: TypeAlias = "Integers | tuple[Integers, Integers] | tuple[Integers, RowFactor]"
+Parts: TypeAlias = "Integers | tuple[Integers, Integers] | tuple[Integers, RowFactor] | RowPlaces"
 """A row of integers a person; or two factors, rows a of p and b of q integers, for the p·q products of each person; or
-weights of all rows, p a row, and the rows that they weigh (`row_factor.py`).
+weights of all rows, p a row, and the rows that they weigh (`row_factor.py`); or where each row counts 1
+(`row_places.py`).
 """
 
 
@@ -199,6 +201,10 @@ def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any
             people.size, part.width
         )
     found: Any = by_recipe(lambda: code.each(people, part.name, args))
+    if type(found) is RowPlaces:
+        if found.people != people.size or found.width != part.width:
+            raise _other_shape()
+        return found
     if type(found) is not tuple:
         return _integers(found, (people.size, part.width))
     if len(found) != 2:
@@ -231,6 +237,8 @@ def _taking(values: Parts, taken: Integers, limit: int) -> Parts:
     if isinstance(values, tuple) and isinstance(values[1], RowFactor):
         weights, rows = values
         values = np.concatenate([np.zeros((0, weights.shape[1] * rows.width), np.int64), *rows.parts(weights)])
+    if isinstance(values, RowPlaces):
+        values = dense(values)
     factors = values if isinstance(values, tuple) else (values,)
     counts = np.logical_and.reduce([(f != 0).any(axis=1) for f in factors])
     first = np.where((counts & (taken < limit))[:, None], factors[0], 0)
@@ -243,6 +251,8 @@ def total_of(part: Drawing, values: Parts) -> NDArray[Any]:
 
     What is kept of a person lies within l∞ < 2^31 (`plan/parts.py`), so that no sum over 2^31 people leaves 64 bits.
     """
+    if isinstance(values, RowPlaces):
+        return values.total(part.norms)
     if isinstance(values, tuple):
         a, b = values
         if isinstance(b, RowFactor):
@@ -314,7 +324,7 @@ def _integers(found: Any, shape: tuple[int | None, ...]) -> Integers:
 def _other_shape() -> InternalError:
     return InternalError(
         "The recipe's code for people's rows gave no int64 array of the planned shape. The charge stands.",
-        hint="each: (people.size, width), or two factors of it; whole: (width,)",
+        hint="each: (people.size, width), two factors of it, or places of rows; whole: (width,)",
     )
 
 

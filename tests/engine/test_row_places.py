@@ -1,0 +1,56 @@
+"""Parts of people that are histograms of places: the same sums as dense parts, held to the norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet.engine.row_factor import within
+from discreet.engine.row_places import RowPlaces, dense
+from discreet.errors import InternalError
+from discreet.privacy.unit import Sensitivity
+
+WIDTH = 5
+
+
+@given(
+    rows=st.lists(st.lists(st.tuples(*[st.integers(0, WIDTH - 1)] * 2), min_size=0, max_size=4), max_size=6),
+    norms=st.builds(
+        lambda l0, linf, l1, square: Sensitivity(
+            l0, linf, l1=min(max(l1, linf), l0 * linf), l2_squared=min(max(square, linf**2), l0 * linf**2)
+        ),
+        st.integers(1, WIDTH),
+        st.integers(1, 4),
+        st.integers(1, 8),
+        st.integers(1, 20),
+    ),
+)
+def test_a_total_is_the_sum_of_the_dense_parts_within_the_norms(rows: Any, norms: Sensitivity) -> None:
+    starts = np.cumsum([0, *map(len, rows)])
+    places = np.array([place for own in rows for place in own], np.int64).reshape(-1, 2)
+    parts = np.zeros((len(rows), WIDTH), np.int64)
+    for person, own in enumerate(rows):
+        for pair in own:
+            for place in pair:
+                parts[person, place] += 1
+    found = RowPlaces(starts, places, WIDTH)
+    assert (dense(found) == parts).all()
+    assert (found.total(norms) == parts[within(parts, norms)].sum(axis=0)).all()
+
+
+def test_a_row_alone_counts_once() -> None:
+    found = RowPlaces(np.arange(4), np.array([[1], [1], [3]]), WIDTH)
+    assert found.total(Sensitivity(1, 1)).tolist() == [0, 2, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "places", [[[-1], [0]], [[0], [WIDTH]], [[0]], np.zeros((2, 1)), np.zeros(2, np.int64), "text"]
+)
+def test_places_that_the_part_has_not_are_refused(places: Any) -> None:
+    given = np.array(places, np.int64) if isinstance(places, list) else places
+    with pytest.raises(InternalError):
+        RowPlaces(np.arange(3), given, WIDTH)
