@@ -17,6 +17,7 @@ MODULES = (
     "mechanisms",
     "plots",
     "sketch",
+    "synth",
     "errors",
     "data",
     "testing",

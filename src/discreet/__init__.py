@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from discreet import mechanisms as mechanisms
     from discreet import plots as plots
     from discreet import sketch as sketch
+    from discreet import synth as synth
     from discreet import testing as testing
     from discreet.catalog.listed_keys import Keys as Keys
     from discreet.catalog.schema import Range as Range
@@ -57,6 +58,7 @@ __all__ = [
     "mechanisms",
     "plots",
     "sketch",
+    "synth",
     "testing",
 ]
 
@@ -80,7 +82,18 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in ("accounting", "audit", "finite", "learn", "local", "mechanisms", "plots", "sketch", "testing"):
+    elif name in (
+        "accounting",
+        "audit",
+        "finite",
+        "learn",
+        "local",
+        "mechanisms",
+        "plots",
+        "sketch",
+        "synth",
+        "testing",
+    ):
         value = importlib.import_module(f"discreet.{name}")
     else:
         raise AttributeError(f"module 'discreet' has no attribute {name!r}")

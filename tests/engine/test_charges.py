@@ -208,6 +208,10 @@ def evaluates(s: Session) -> object:
     return s.evaluate(MODEL, features=["n"], target="w", epsilon=1)
 
 
+def synthesizes(s: Session) -> object:
+    return s.synthesize(epsilon=1, delta=DELTA, columns=["n", "w"])
+
+
 def summary(s: Session) -> object:
     return spending_of(next(iter(s.accounts.values())), epsilon=1, fresh=True)
 
@@ -301,6 +305,7 @@ ASKED: dict[str, Asked] = {
     "fit": Asked(fit, [gaussian(MU)], delta=D),
     "fit, Laplace noise": Asked(clusters, [responses(1)]),
     "evaluate": Asked(evaluates, [laplace(1 << 9, 5 << 9)] * 5),
+    "synthesize": Asked(synthesizes, [gaussian(MU)], delta=D),
     "summary of what people spent": Asked(summary, [laplace(1, 1)]),
 }
 

@@ -24,6 +24,9 @@ NO_GUARANTEE = {
     "EvaluatedNumber": "made of noisy counts",
     "Evaluation": "made of noisy counts",
     "Shares": "made of reports that were released",
+    "Synthetic": "made of noisy tables",
+    "SyntheticReport": "made of noisy tables",
+    "SyntheticRows": "made of noisy tables",
 }
 """Public classes of theirs that promise nothing, with what they are; those that cannot be made are none either."""
 

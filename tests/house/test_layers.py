@@ -34,6 +34,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("discreet", "learn"): "as above",
     ("discreet", "plots"): "as above",
     ("discreet", "sketch"): "as above",
+    ("discreet", "synth"): "as above",
     ("discreet", "testing"): "as above",
 }
 

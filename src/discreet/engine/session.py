@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
@@ -536,6 +537,92 @@ class Session:
         recipe = self._own(model, "evaluation_of").evaluation_of(self._desk.tables, asked, epsilon, delta, confidence)
         return self._desk.perform(recipe, fresh=fresh, ours=False)
 
+    def synthesize(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        table: str | None = None,
+        columns: Sequence[str] | None = None,
+        workload: Sequence[tuple[str, str]] | Mapping[tuple[str, str], int] | None = None,
+        label: str | None = None,
+        bins: int = 100,
+        structural_zeros: Sequence[Mapping[str, Any]] = (),
+        method: str = "adaptive",
+        fresh: bool = False,
+    ) -> Any:
+        """Make a synthetic data set of a table, charged to the ledger before the data is read.
+
+        The same again is answered from the ledger, free. Values and bounds are those of `columns=` when you connected;
+        at most `max_rows` rows of a person are read.
+
+        Args:
+            epsilon: the ε to be spent.
+            delta: the δ to be spent, above 0.
+            table: the table, where there are several.
+            columns: columns of it; all but the person's where they are left out.
+            workload: pairs of columns to be measured, [("age", "income")], or their weights from 1 to 100 as a dict.
+            label: a column whose pairs have twice the weight, since it will be predicted.
+            bins: the most bins of a range.
+            structural_zeros: combinations that never occur, [{"age": (0, 14), "married": True}].
+            method: "adaptive" measures all columns and the pairs that matter most; "independent" columns alone.
+            fresh: whether to draw again even if it is stored.
+
+        Returns:
+            A `discreet.synth.Synthetic`, with `sample`, `marginal`, `report`, `save` and `certificate`.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be made as asked; nothing was charged.
+            BudgetExceeded: the account cannot pay; nothing was charged and no data was read.
+            LedgerError: the ledger cannot be used; no data was read.
+            BackendFailed: the database failed after the charge, which stands.
+        """
+        given = (table, columns, workload, label, bins, structural_zeros, method)
+        _, recipe = self._synthesis(epsilon, delta, *given)
+        return self._desk.perform(recipe, fresh=fresh, ours=False)
+
+    def plan_synthesis(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        table: str | None = None,
+        columns: Sequence[str] | None = None,
+        workload: Sequence[tuple[str, str]] | Mapping[tuple[str, str], int] | None = None,
+        label: str | None = None,
+        bins: int = 100,
+        structural_zeros: Sequence[Mapping[str, Any]] = (),
+        method: str = "adaptive",
+    ) -> Any:
+        """Decide a synthesis without asking for it: its price and its size, free, and no data is touched.
+
+        Args:
+            epsilon: as in `synthesize`.
+            delta: as in `synthesize`.
+            table: as in `synthesize`.
+            columns: as in `synthesize`.
+            workload: as in `synthesize`.
+            label: as in `synthesize`.
+            bins: as in `synthesize`.
+            structural_zeros: as in `synthesize`.
+            method: as in `synthesize`.
+
+        Returns:
+            A plan, with `cells`, `pairs`, `sigma`, `pair_error`, `memory` and `seconds`.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be made as asked.
+        """
+        given = (table, columns, workload, label, bins, structural_zeros, method)
+        room, recipe = self._synthesis(epsilon, delta, *given)
+        return room.SynthesisPlan.of(recipe, self._desk.plan(recipe))
+
+    def _synthesis(self, *given: Any) -> tuple[Any, Any]:
+        """Return the room of synthesis, and the recipe; the room stands above the engine and is found by its name."""
+        self._refuse_two("a synthesis")
+        room = importlib.import_module("discreet.synth.asked")
+        return room, room.AskedSynthesis(*given).recipe(self._desk.tables)
+
     def _learning(
         self, estimator: Any, features: Sequence[str], target: str | None, table: str | None, where: str | None
     ) -> Recipe[Any, Any]:
@@ -554,12 +641,17 @@ class Session:
                 f"{kind.__name__} is no estimator of discreet.learn, and it would run beside the data.",
                 hint="LogisticRegression(epsilon=1, delta=1e-6); or dp.learn.evaluate on rows of your own",
             )
+        self._refuse_two("a fit")
+        return plain_copy(estimator)
+
+    def _refuse_two(self, what: str) -> None:
+        """Refuse what bounds one population where two pay."""
         if self._units is not None:
+            both = " and ".join(map(repr, self.accounts))
             raise InvalidParameter(
-                f"a fit bounds one population, and two populations pay here: {' and '.join(map(repr, self.accounts))}.",
+                f"{what} bounds one population, and two populations pay here: {both}.",
                 hint="connect to a table that is of one population alone, with dp.connect",
             )
-        return plain_copy(estimator)
 
     def _least(self, parameters: QueryParameters, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
         """Return the plan of least ε that has the wanted errors."""

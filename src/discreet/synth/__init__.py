@@ -1,0 +1,15 @@
+"""Synthetic data sets with differential privacy: rows that look like people's, made of noisy tables alone."""
+
+from __future__ import annotations
+
+from discreet.namespace import public_names
+from discreet.synth.asked import Adaptive as Adaptive
+from discreet.synth.asked import Independent as Independent
+from discreet.synth.synthetic import Synthetic as Synthetic
+from discreet.synth.synthetic import SyntheticReport as SyntheticReport
+from discreet.synth.synthetic import SyntheticRows as SyntheticRows
+from discreet.synth.synthetic import load as load
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())

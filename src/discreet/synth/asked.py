@@ -1,0 +1,356 @@
+"""Synthetic data sets as they are asked for: of a session's table, or of a data frame without a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from discreet.catalog.schema import Fact, Range, TableSchema, Values, find_table
+from discreet.engine.connect import connect
+from discreet.errors import InvalidParameter, MissingBounds, NotPrivate
+from discreet.privacy.exact import Real, count, positive, probability
+from discreet.privacy.guarantee import Budget
+from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.synth.domain import SynthColumn
+from discreet.synth.recipe import AdaptiveSynthesis, Schedule, sigmas_of
+from discreet.synth.synthetic import Synthetic
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+METHODS = ("adaptive", "independent")
+
+BINS = 100
+"""The most bins of a range."""
+
+MOST_CELLS = 2048
+"""The most cells that all columns have together: matrices have so many lines and columns."""
+
+MOST_OF_PAIR = 1 << 16
+"""The most cells of a pair that is measured; larger pairs are not."""
+
+MOST_WEIGHT = 100
+"""The largest weight of a pair in a workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSynthesis:
+    """A synthetic data set as it is asked for.
+
+    Attributes:
+        epsilon: the ε to be spent.
+        delta: the δ to be spent.
+        table: the table's name, where there are several.
+        columns: columns of it; None for all but the person's.
+        workload: pairs of columns to be measured, each of weight 1, or weights by pairs; None for all pairs.
+        label: a column whose pairs have twice the weight.
+        bins: the most bins of a range.
+        structural_zeros: combinations that never occur: for each column a value or a pair of ends of a range.
+        method: "adaptive", or "independent" for columns alone.
+    """
+
+    epsilon: Real | None
+    delta: Real | None
+    table: str | None = None
+    columns: Sequence[str] | None = None
+    workload: Sequence[tuple[str, str]] | Mapping[tuple[str, str], int] | None = None
+    label: str | None = None
+    bins: int = BINS
+    structural_zeros: Sequence[Mapping[str, Any]] = ()
+    method: str = "adaptive"
+
+    def recipe(self, tables: Sequence[TableSchema]) -> AdaptiveSynthesis:
+        """Return the recipe over these tables.
+
+        Raises:
+            UnknownColumn: there is no such table or column.
+            MissingBounds: nothing is declared of a column.
+            InvalidParameter, NotPrivate: it cannot be made so; nothing was charged.
+        """
+        epsilon, delta = self._guarantee()
+        own = self._table(tables)
+        columns = self._columns(own)
+        cells = sum(column.size for column in columns)
+        if cells > MOST_CELLS:
+            largest = max(columns, key=lambda column: column.size)
+            raise InvalidParameter(
+                f"the columns have {cells:,} values and bins in all, and at most {MOST_CELLS:,} are measured; "
+                f"{largest.name!r} alone has {largest.size:,}.",
+                hint=f"columns=[…] without {largest.name!r}, a coarser column, or fewer bins=",
+            )
+        pairs = self._pairs(columns) if self.method == "adaptive" else {}
+        caps = own.unit.caps
+        return AdaptiveSynthesis(
+            columns=columns,
+            source=own.name,
+            epsilon=epsilon,
+            delta=delta,
+            per_person=1 if caps is None else caps[1],
+            candidates=tuple(pairs),
+            weights=tuple(pairs.values()),
+            zeros=tuple(self._zero(columns, zero) for zero in self.structural_zeros),
+            components=400 if pairs else 1,
+        )
+
+    def _guarantee(self) -> tuple[Fraction, Fraction]:
+        if self.method not in METHODS:
+            raise InvalidParameter(f"method must be {' or '.join(map(repr, METHODS))}, not {self.method!r:.60}.")
+        if self.epsilon is None or self.delta is None:
+            raise NotPrivate("Synthetic data need epsilon= and delta=.", hint="epsilon=1, delta=1e-6")
+        epsilon, delta = positive("epsilon", self.epsilon), probability("delta", self.delta)
+        if not delta:
+            raise NotPrivate("Synthetic data are made with Gaussian noise, which needs a δ above 0.", hint="delta=1e-6")
+        return epsilon, delta
+
+    def _table(self, tables: Sequence[TableSchema]) -> TableSchema:
+        name = self.table
+        if name is None:
+            private = [t.name for t in tables if not t.public]
+            if len(private) != 1:
+                raise InvalidParameter(
+                    f"table= must be one of {', '.join(map(repr, private))}: several tables make no synthetic one.",
+                    hint="make a table of their join in the source, with the person's column",
+                )
+            (name,) = private
+        own = find_table(name, tables)
+        if own.public:
+            raise InvalidParameter(f"{own.name!r} is public: its rows may be used as they are.")
+        return own
+
+    def _columns(self, own: TableSchema) -> tuple[SynthColumn, ...]:
+        if isinstance(self.columns, str):
+            raise InvalidParameter("columns= is a list of columns.", hint="columns=['age', 'sex']")
+        keys = {own.unit.column, own.reached.column if own.reached else None, *(link.column for link in own.links)}
+        names = [n for n in own.columns if n not in keys] if self.columns is None else list(map(own.find, self.columns))
+        if not names or len(set(names)) < len(names):
+            raise InvalidParameter("columns= are different columns, at least one.", hint="columns=['age', 'sex']")
+        missing = [name for name in names if name not in own.facts]
+        if missing:
+            raise MissingBounds(
+                f"Nothing is declared of the columns {', '.join(map(repr, missing))}.",
+                hint=f"columns={{{missing[0]!r}: dp.Range(LOW, HIGH)}}, or dp.Values(…), when you connect; "
+                "or columns=[…] without them",
+            )
+        bins = count("bins", self.bins)
+        return tuple(SynthColumn.of(name, own.facts[name], _type_of(own, name), bins) for name in names)
+
+    def _pairs(self, columns: Sequence[SynthColumn]) -> dict[tuple[int, int], int]:
+        """Return the weights of the pairs that may be measured."""
+        names = [column.name for column in columns]
+        weights = dict.fromkeys(combinations(range(len(columns)), 2), 1)
+        if self.workload is not None:
+            given = self.workload if isinstance(self.workload, Mapping) else dict.fromkeys(self.workload, 1)
+            weights = {}
+            for pair, weight in given.items():
+                if len({*pair}) != 2 or not {*pair} <= {*names}:
+                    raise InvalidParameter(
+                        f"workload= has {pair!r:.60}, which is no pair of columns.", hint="workload=[('age', 'income')]"
+                    )
+                a, b = sorted(map(names.index, pair))
+                weights[a, b] = count("a weight", weight)
+            if any(weight > MOST_WEIGHT for weight in weights.values()):
+                raise InvalidParameter(f"weights of pairs are whole numbers from 1 to {MOST_WEIGHT}.")
+        if self.label is not None:
+            if self.label not in names:
+                raise InvalidParameter(f"label={self.label!r} is none of the columns.")
+            at = names.index(self.label)
+            weights = {pair: weight * 2 if at in pair else weight for pair, weight in weights.items()}
+        return {(a, b): w for (a, b), w in weights.items() if columns[a].size * columns[b].size <= MOST_OF_PAIR}
+
+    def _zero(self, columns: Sequence[SynthColumn], zero: Mapping[str, Any]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        names = [column.name for column in columns]
+        unknown = [name for name in zero if name not in names]
+        if unknown or not zero:
+            raise InvalidParameter(
+                "structural_zeros= has "
+                + (f"{unknown[0]!r}, which is none of the columns." if unknown else "no column."),
+                hint="structural_zeros=[{'age': (0, 14), 'married': True}]",
+            )
+        places = sorted(((names.index(name), value) for name, value in zero.items()), key=lambda pair: pair[0])
+        return tuple((i, tuple(columns[i].whole_cells_of(value))) for i, value in places)
+
+
+def _type_of(own: TableSchema, name: str) -> Any:
+    """Return the type of a column's samples: its own, or of a text source what is declared."""
+    fact, kind = own.facts[name], own.columns[name]
+    if isinstance(fact, Values):
+        return fact.type
+    return kind if kind is not None and (kind.is_number or kind.is_moment) else fact.type
+
+
+@dataclass(frozen=True, slots=True)
+class SynthesisPlan:
+    """A synthesis that has been decided, with its size: free, and nothing was read or charged.
+
+    Attributes:
+        plan: what is drawn, and its price.
+        cells: how many cells all columns have.
+        pairs: how many pairs are measured, of how many that could be.
+        sigma: standard deviation of the noise of each cell of a column.
+        pair_sigma: that of each cell of a pair; None where no pairs are measured.
+        pair_error: expected number of rows that stand in a wrong cell of a pair of mean size; None as before.
+        unmeasured: pairs that are too large to be measured.
+        memory: about how many bytes the fit needs.
+        seconds: about how long the fit takes on one core.
+    """
+
+    plan: Plan
+    cells: int
+    pairs: tuple[int, int]
+    sigma: float
+    pair_sigma: float | None
+    pair_error: float | None
+    unmeasured: tuple[tuple[str, str], ...]
+    memory: int
+    seconds: float
+
+    @classmethod
+    def of(cls, recipe: AdaptiveSynthesis, plan: Plan) -> SynthesisPlan:
+        """Return the plan of a recipe with its size."""
+        sigmas = sigmas_of(plan)
+        sizes, schedule = recipe.sizes, recipe.schedule
+        sigma, n = sigmas.get("pair"), max(len(recipe.candidates), 1)
+        mean = sum(sizes[a] * sizes[b] for a, b in recipe.candidates) / n
+        names = [column.name for column in recipe.columns]
+        large = [
+            (names[a], names[b]) for a, b in combinations(range(len(sizes)), 2) if sizes[a] * sizes[b] > MOST_OF_PAIR
+        ]
+        cells = sum(sizes)
+        return cls(
+            plan=plan,
+            cells=cells,
+            pairs=(schedule.rounds * schedule.picks, len(recipe.candidates)),
+            sigma=sigmas["columns"],
+            pair_sigma=sigma,
+            pair_error=None if sigma is None else 0.4 * sigma * mean,  # half of √(2/π)·σ for each cell
+            unmeasured=tuple(large),
+            memory=8 * (6 * cells**2 + 10 * recipe.components * cells),
+            seconds=_seconds(schedule, recipe.components, cells),
+        )
+
+    @property
+    def price(self) -> str:
+        """What is charged for it, in words."""
+        return self.plan.price
+
+    @property
+    def cost(self) -> Any:
+        """What it costs, as a `PrivacyLoss`."""
+        return self.plan.cost
+
+    def explain(self) -> str:
+        """Return what is drawn, and what it costs, in sentences."""
+        return f"{self}\n{self.plan.explain()}"
+
+    def __str__(self) -> str:
+        measured, of = self.pairs
+        lines = [
+            f"A synthesis that costs {self.price}",
+            f"{self.cells:,} cells of columns, each with noise of σ = {self.sigma:.3g}.",
+        ]
+        if self.pair_sigma is not None and self.pair_error is not None:
+            lines.append(
+                f"{measured} of {of} pairs, each cell with noise of σ = {self.pair_sigma:.3g}: about "
+                f"{self.pair_error:,.3g} rows in a wrong cell of a pair, and fewer where rare values are merged."
+            )
+        if self.unmeasured:
+            shown = ", ".join(" × ".join(pair) for pair in self.unmeasured[:5])
+            lines.append(
+                f"{len(self.unmeasured)} pairs have over {MOST_OF_PAIR:,} cells and are not measured: {shown}."
+            )
+        lines.append(f"At most about {self.memory / 1e6:,.3g} MB and {self.seconds:,.2g} s on one core, plus the rows.")
+        return "\n".join([*lines, *([self.plan.outlook] if self.plan.outlook else [])])
+
+    __repr__ = __str__
+
+
+def _seconds(schedule: Schedule, components: int, cells: int) -> float:
+    """Return about how long all fits take."""
+    steps = max(schedule.rounds - 1, 0) * schedule.steps + schedule.last
+    return 0.2 + steps * components * cells * (4 * cells / 3e10 + 5e-8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptive:
+    """Synthetic data of a data frame, without a ledger, by chosen pairs; each row is a person.
+
+    Guarantee:
+        (ε, δ)-DP for each row of the frame under `relation`, once for each fit; the caller accounts for it. The number
+        of rows is private under add-remove.
+
+    Attributes:
+        epsilon: the ε to be spent.
+        delta: the δ to be spent, above 0.
+        workload: pairs of columns to be measured, or weights by pairs; None for all.
+        label: a column whose pairs have twice the weight.
+        bins: the most bins of a range.
+        structural_zeros: combinations that never occur.
+        relation: "add-remove", or "replace" where the number of rows is public.
+    """
+
+    epsilon: Real
+    delta: Real
+    workload: Any = None
+    label: str | None = None
+    bins: int = BINS
+    structural_zeros: Sequence[Mapping[str, Any]] = field(default=())
+    relation: str | Relation = "add-remove"
+
+    def fit(self, frame: Any, domain: Mapping[str, Fact]) -> Synthetic:
+        """Return a synthetic data set.
+
+        Args:
+            frame: a data frame (pandas, polars, pyarrow), or the path of a file.
+            domain: what is declared of each column: `dp.Range` or `dp.Values`; other columns are not read.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be made so.
+        """
+        declared: Any = domain  # what came need not be what was annotated
+        if not isinstance(declared, Mapping) or not all(isinstance(f, Range | Values) for f in declared.values()):
+            raise MissingBounds(
+                "domain= declares each column, which must not be read from the data.",
+                hint="domain={'age': dp.Range(17, 90), 'sex': dp.Values('F', 'M')}",
+            )
+        asked = AskedSynthesis(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            columns=list(domain),
+            workload=self.workload,
+            label=self.label,
+            bins=self.bins,
+            structural_zeros=self.structural_zeros,
+            method=self._method,
+        )
+        epsilon, delta = asked._guarantee()
+        with connect(
+            {"rows": frame},
+            unit=PrivacyUnit.row(),
+            columns=domain,
+            relation=self.relation,
+            population="rows",
+            budget=Budget(epsilon, delta, per_query=epsilon),
+            ledger=":memory:",
+        ) as session:
+            found: Synthetic = session.synthesize(**{name: getattr(asked, name) for name in asked.__slots__})
+        return found.without_ledger()
+
+    @property
+    def _method(self) -> str:
+        return "adaptive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Independent(Adaptive):
+    """Synthetic data of a data frame whose columns are independent: the floor for every other method.
+
+    Guarantee:
+        As `Adaptive`; all of the budget measures single columns.
+    """
+
+    @property
+    def _method(self) -> str:
+        return "independent"

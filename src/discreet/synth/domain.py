@@ -1,0 +1,268 @@
+"""The public domain of a synthetic table: for each column its cells, how SQL finds them, and values of each cell.
+
+All of it follows from declarations. A range is cut into bins and has one cell more for NULL; declared values have a
+cell each and one more for every other value.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.catalog.schema import Fact, Values
+from discreet.catalog.types import Type
+from discreet.errors import InvalidParameter
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+
+OTHER = "other"
+"""Text of a sampled value that is none of the declared texts; of other types such a value is NULL."""
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_DAY = 86_400_000_000  # in microseconds
+_UNITS = ("day", "month", "quarter", "year", "decade", "century")
+
+
+@dataclass(frozen=True, slots=True)
+class SynthColumn:
+    """A column of a synthetic table.
+
+    Attributes:
+        name: what it is called.
+        type: the type of its values.
+        edges: of a range the ends of its bins, from the first to beyond the last: numbers, or microseconds since 1970.
+        values: the declared values; None of a range.
+    """
+
+    name: str
+    type: Type
+    edges: tuple[float, ...] = ()
+    values: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, name: str, fact: Fact, kind: Type, bins: int) -> SynthColumn:
+        """Return the column of which this is declared.
+
+        Args:
+            name: what it is called.
+            fact: what is declared of it.
+            kind: its type in the table.
+            bins: the most bins of a range.
+        """
+        if isinstance(fact, Values):
+            return cls(name, kind, values=fact.values)
+        if fact.type.is_moment:
+            return cls(name, kind, _calendar(int(fact.low), int(fact.high), bins, whole_days=kind is Type.DATE))
+        if kind is Type.INT or fact.integer:
+            first, beyond = math.ceil(fact.low), math.floor(fact.high) + 1
+            if beyond <= first:
+                raise InvalidParameter(f"the range of {name!r} holds no whole number.")
+            return cls(name, Type.INT, (*range(first, beyond, -((first - beyond) // bins)), beyond))
+        low, high = float(fact.low), float(fact.high)
+        n = bins if low < high else 1
+        return cls(name, kind, (*(low + (high - low) * i / n for i in range(n)), high))
+
+    @property
+    def size(self) -> int:
+        """How many cells there are: the last one is NULL of a range, and every other value of declared ones."""
+        return len(self.edges) if self.values is None else len(self.values) + 1
+
+    @property
+    def sql(self) -> str:
+        """The number of a row's cell."""
+        own = '"' + self.name.replace('"', '""') + '"'
+        if self.values is not None:
+            return _cases([(f"{own} IS NULL" if v is None else f"{own} = {_literal(v)}") for v in self.values])
+        low, high, last = self.edges[0], self.edges[-1], self.size - 1
+        if self.type.is_moment:
+            ends = [f"{own} < {_literal(_moment(int(edge)))}" for edge in self.edges[1:-1]]
+            return _cases([*ends, f"{own} IS NOT NULL"])
+        if last == 1:
+            return f"CASE WHEN {own} IS NULL THEN 1 ELSE 0 END"
+        top = int(high) - 1 if self.type is Type.INT else high
+        held, step = f"LEAST(GREATEST({own}, {low!r}), {top!r})", self.edges[1] - low
+        if self.type is Type.INT and step == 1:
+            cell = f"{held} - ({low!r})"
+        else:  # as a float, which no difference overflows
+            cell = f"LEAST(CAST(FLOOR((CAST({held} AS DOUBLE) - ({low!r})) / {step!r}) AS INTEGER), {last - 1})"
+        return f"CASE WHEN {own} IS NULL THEN {last} ELSE {cell} END"
+
+    def cells_of(self, wanted: Any) -> list[int]:
+        """Return the cells of a value, or of a range of values as a pair.
+
+        Raises:
+            InvalidParameter: there is no such value.
+        """
+        if self.values is not None:
+            found = [i for i, v in enumerate(self.values) if v == wanted and type(v) is type(wanted)]
+            if wanted is None or (wanted == OTHER and self.type is Type.TEXT):
+                found = found or [self.size - 1]
+            if not found:
+                raise InvalidParameter(f"{wanted!r} is no declared value of {self.name!r}.")
+            return found
+        if wanted is None:
+            return [self.size - 1]
+        pair = wanted if isinstance(wanted, tuple) and len(wanted) == 2 else (wanted, wanted)
+        low, high = (self._number(end) for end in pair)
+        found = [i for i in range(self.size - 1) if self._meets(i, low, high)]
+        if not found:
+            raise InvalidParameter(f"{wanted!r} lies outside of the declared range of {self.name!r}.")
+        return found
+
+    def whole_cells_of(self, wanted: Any) -> list[int]:
+        """Return the same where nothing else lies in these cells.
+
+        Raises:
+            InvalidParameter: there is no such value, or a bin holds it and others.
+        """
+        found = self.cells_of(wanted)
+        if self.values is None and wanted is not None:
+            pair = wanted if isinstance(wanted, tuple) else (wanted, wanted)
+            low, high = (self._number(end) for end in pair)
+            start, beyond = self.edges[found[0]], self.edges[found[-1] + 1]
+            least = {Type.INT: 1, Type.DATE: _DAY}.get(self.type, 0)  # between a bin's last value and its end
+            if (found[0] and start < low) or (found[-1] < self.size - 2 and beyond - least > high):
+                raise InvalidParameter(
+                    f"{wanted!r} ends inside of a bin of {self.name!r}, from {self.label(found[0])} to "
+                    f"{self.label(found[-1])}.",
+                    hint="more bins=, or a range that ends where bins do",
+                )
+        return found
+
+    def label(self, cell: int) -> Any:
+        """Return a cell in words of its own: its value, or the bin's least and largest end."""
+        if self.values is not None:
+            return self.values[cell] if cell < len(self.values) else self._other
+        if cell == self.size - 1:
+            return None
+        low, beyond = self.edges[cell], self.edges[cell + 1]
+        if self.type is Type.INT:
+            return int(low) if beyond - low == 1 else (int(low), int(beyond) - 1)
+        if self.type is Type.DATE:
+            ends = _moment(int(low)).date(), _moment(int(beyond) - 1).date()
+            return ends[0] if ends[0] == ends[1] else ends
+        return (_moment(int(low)), _moment(int(beyond))) if self.type.is_moment else (low, beyond)
+
+    def sampled(self, cells: Integers, at: Floats) -> list[Any]:
+        """Return a value of each of these cells; of a bin the one at this share of its way."""
+        if self.values is not None:
+            shown = [*self.values, self._other]
+            return [shown[i] for i in cells.tolist()]
+        edges = np.array(self.edges, np.float64)
+        null, low = cells == self.size - 1, np.minimum(cells, self.size - 2)
+        found = edges[low] + (edges[low + 1] - edges[low]) * at
+        if self.type is Type.INT:
+            whole = np.minimum(np.floor(found), edges[low + 1] - 1).astype(np.int64).tolist()
+            return [None if gone else n for n, gone in zip(whole, null.tolist(), strict=True)]
+        if self.type.is_moment:
+            times = [_moment(int(n)) for n in np.minimum(found, edges[low + 1] - 1).tolist()]
+            shown = [t.date() for t in times] if self.type is Type.DATE else times
+            return [None if gone else t for t, gone in zip(shown, null.tolist(), strict=True)]
+        return [None if gone else x for x, gone in zip(found.tolist(), null.tolist(), strict=True)]
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The column as plain values."""
+        values = None if self.values is None else [_plain(v) for v in self.values]
+        return {"name": self.name, "type": self.type.name, "edges": [*self.edges], "values": values}
+
+    @classmethod
+    def read(cls, said: dict[str, Any]) -> SynthColumn:
+        """Return the column that `said` describes."""
+        values = None if said["values"] is None else tuple(_read(v) for v in said["values"])
+        return cls(said["name"], Type[said["type"]], tuple(said["edges"]), values)
+
+    @property
+    def _other(self) -> str | None:
+        return OTHER if self.type is Type.TEXT else None
+
+    def _number(self, end: Any) -> float:
+        if isinstance(end, dt.date):
+            return float(_microseconds(end))
+        if self.type.is_moment or not isinstance(end, int | float | Fraction) or isinstance(end, bool):
+            raise InvalidParameter(f"{self.name!r} takes {self.type.word}, or a pair of them, not {end!r:.60}.")
+        return float(end)
+
+    def _meets(self, cell: int, low: float, high: float) -> bool:
+        """Whether a bin holds numbers of a closed range; the last bin of numbers holds its end."""
+        start, beyond = self.edges[cell], self.edges[cell + 1]
+        last = cell == self.size - 2 and self.type is Type.REAL
+        return start <= high and (low < beyond or (last and low == beyond))
+
+
+def _cases(conditions: Sequence[str]) -> str:
+    """Return the number of the first condition that holds."""
+    cases = " ".join(f"WHEN {condition} THEN {i}" for i, condition in enumerate(conditions))
+    return f"CASE {cases} ELSE {len(conditions)} END"
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+    return f"DATE '{value.isoformat()}'"
+
+
+def _moment(microseconds: int) -> dt.datetime:
+    return _EPOCH + dt.timedelta(microseconds=microseconds)
+
+
+def _microseconds(moment: dt.date) -> int:
+    time = moment if isinstance(moment, dt.datetime) else dt.datetime.combine(moment, dt.time())
+    return (time - _EPOCH) // dt.timedelta(microseconds=1)
+
+
+def _calendar(low: int, high: int, bins: int, *, whole_days: bool) -> tuple[float, ...]:
+    """Return the ends of bins of the shortest calendar unit of which there are few enough."""
+    beyond = high + (_DAY if whole_days else 1)
+    for unit in _UNITS:
+        starts, at = [low], _after(low, unit)
+        while at < beyond and len(starts) <= bins:
+            starts.append(at)
+            at = _after(at, unit)
+        if len(starts) <= bins:
+            return (*map(float, starts), float(beyond))
+    raise InvalidParameter(
+        f"bins={bins} are too few for that range of dates.", hint="a narrower dp.Range, or more bins="
+    )
+
+
+def _after(at: int, unit: str) -> int:
+    """Return the start of the next calendar unit."""
+    if unit == "day":
+        return (at // _DAY + 1) * _DAY
+    time = _moment(at)
+    if unit in ("month", "quarter"):
+        months = 1 if unit == "month" else 3
+        place = (time.year * 12 + time.month - 1) // months * months + months
+        year, month = place // 12, place % 12 + 1
+    else:
+        years = {"year": 1, "decade": 10, "century": 100}[unit]
+        year, month = time.year // years * years + years, 1
+    return _microseconds(dt.date(year, month, 1)) if year <= dt.MAXYEAR else 1 << 62
+
+
+def _plain(value: Any) -> Any:
+    """Return a declared value as JSON has it."""
+    if isinstance(value, dt.datetime):
+        return {"time": value.isoformat()}
+    return {"date": value.isoformat()} if isinstance(value, dt.date) else value
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, dict):
+        return dt.datetime.fromisoformat(value["time"]) if "time" in value else dt.date.fromisoformat(value["date"])
+    return value

@@ -1,0 +1,385 @@
+"""Noisy tables for a synthetic data set, as a recipe of the one pipeline: all columns, and pairs that are chosen.
+
+All columns are measured at once. Then in each of a few rounds the pairs that the fitted mixture explains worst are
+chosen by the exponential mechanism, measured, and the mixture is fitted to all noisy tables. How many rounds there are,
+how many pairs in each and how the budget is split is one public rule for all data.
+
+Guarantee:
+    (ε, δ)-DP for one person under the relation of the account. A person's rows are at most `per_person`; their
+    histogram over a table is held to its norms in integers, and they move each score by at most the largest weight
+    times `per_person` (twice that under replace). The price is that of Gaussian noise of each table and of bounded
+    range for each choice (docs/proofs/synth.md).
+
+References:
+    McKenna, Mullins, Sheldon, Miklau 2022 (AIM, its score), https://arxiv.org/abs/2201.12677; Dong, Durfee, Rogers 2020
+    (bounded range), https://arxiv.org/abs/1909.13830; Bun, Steinke 2016 (zCDP), https://arxiv.org/abs/1605.02065.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from discreet.accounting.calibrate import calibrate
+from discreet.accounting.constructors import zcdp
+from discreet.accounting.loss import PrivacyLoss
+from discreet.engine.person_recipe import PersonRecipe, as_json
+from discreet.engine.recipe import Draw
+from discreet.engine.row_places import RowPlaces
+from discreet.mechanisms.additive import RoundedGaussianNoise
+from discreet.mechanisms.draws import AddedNoise, NamedBest
+from discreet.mechanisms.exponential import Exponential
+from discreet.plan.parts import PersonPart, person_part, plan_recipe
+from discreet.plan.person_rows import person_rows
+from discreet.privacy.discrete_events import BoundedRangeEvent
+from discreet.privacy.event import Composed, GaussianEvent
+from discreet.privacy.unit import Relation, Sensitivity
+from discreet.synth.domain import Floats, Integers, SynthColumn
+from discreet.synth.mixture import Mixture, Tables
+from discreet.synth.synthetic import Synthetic, SyntheticModel, TableFact
+from discreet.verify.certificate.seal import answer
+
+if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
+    from discreet.engine.person_parts import Parts, PeopleRows
+    from discreet.engine.recipe import Receipt, Running
+    from discreet.plan.plan import Plan
+
+COLUMNS, CHOICE = Fraction(3, 10), Fraction(1, 10)
+"""The share of ρ for all single columns, and that of each round for choosing its pairs."""
+
+PICKS, FEWEST, MOST = 10, 4, 22
+"""Pairs of a round at ε = 1 and δ = 1e-5, and the fewest and most."""
+
+AT_ONE = 0.030557
+"""The ρ of zero-concentrated privacy that ε = 1 and δ = 1e-5 allow."""
+
+MERGED = 1.5
+"""Values of a column whose noisy count is below so many σ become one."""
+
+_LARGEST = 2.0**40  # what is taken for the number of rows
+_FAR = 2.0**50  # what is taken for a noisy count
+_MODEL = 1 << 31  # what is taken for an expected count
+_NEVER = -(1 << 58)  # score of a pair that was measured
+
+
+class Schedule(NamedTuple):
+    """Choice of the public rule: rounds, pairs of each, steps of a fit and of the last, whether pairs are chosen."""
+
+    rounds: int
+    picks: int
+    steps: int
+    last: int
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class AdaptiveSynthesis(PersonRecipe):
+    """Noisy tables of columns and of chosen pairs, and the synthetic data set that is made of them.
+
+    Attributes:
+        columns: the columns.
+        source: the name of their table.
+        epsilon: the ε to be spent.
+        delta: the δ to be spent.
+        per_person: how many rows of a person are read at most.
+        candidates: the pairs of columns that may be measured, by their places.
+        weights: of each of them the weight of its score.
+        zeros: combinations that never occur: for each a cell set of some columns, by their places; public.
+        components: how many product distributions are mixed.
+        steps: of a fit and of the last one; None for those of the rule.
+    """
+
+    columns: tuple[SynthColumn, ...]
+    source: str
+    epsilon: Fraction
+    delta: Fraction
+    per_person: int = 1
+    candidates: tuple[tuple[int, int], ...] = ()
+    weights: tuple[int, ...] = ()
+    zeros: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...] = ()
+    components: int = 400
+    steps: tuple[int, int] | None = None
+    _fitted: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """What the public rule chooses."""
+        n = len(self.candidates)
+        if not n:
+            return Schedule(0, 0, 0, 0, chosen=False)
+        rho = 1 / float(calibrate(lambda x: zcdp(1 / x), epsilon=self.epsilon, delta=self.delta))
+        picks = min(max(round(PICKS * (rho / AT_ONE) ** 0.25), FEWEST), MOST)
+        few = picks <= 5
+        rounds, steps, last = (3, 60, 100) if few else (4, 150, 300)
+        steps, last = self.steps or (steps, last)
+        if rounds * picks >= n:
+            return Schedule(1, n, steps, last, chosen=False)
+        return Schedule(rounds, picks, steps, last, chosen=True)
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many cells each column has."""
+        return [column.size for column in self.columns]
+
+    @property
+    def widest(self) -> int:
+        """How many cells the largest pair has."""
+        sizes = self.sizes
+        return max((sizes[a] * sizes[b] for a, b in self.candidates), default=0)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        text = ", ".join(f"{column.sql} AS c{i}" for i, column in enumerate(self.columns))
+        name = '"' + self.source.replace('"', '""') + '"'
+        rows = person_rows(f"SELECT {text} FROM {name}", tables, rows=self.per_person)
+        m, k, width = rows.most, len(self.columns), sum(self.sizes)
+        l0 = min(width, k * m)
+        each = Sensitivity(l0, m, l1=k * m, l2_squared=min(k * m * m, l0 * m * m))
+        made = [person_part("columns", rows, width=width, norms=each)]
+        rounds, picks, _, _, chosen = self.schedule
+        if rounds:
+            one = Sensitivity(min(m, self.widest), m, l1=m, l2_squared=m * m)
+            made.append(person_part("pair", rows, width=self.widest, norms=one, times=rounds * picks))
+        if chosen:
+            moved = max(self.weights) * m * (2 if made[0].relation is Relation.REPLACE else 1)
+            norms = Sensitivity(len(self.candidates), moved)
+            of: dict[str, Any] = {"kind": "whole", "times": rounds * picks, "width": len(self.candidates)}
+            made.append(person_part("choice", rows, norms=norms, **of))
+        parts = with_laws(made, self.epsilon * part, self.delta)
+        return plan_recipe(parts, epsilon=self.epsilon * part, delta=self.delta, parameters={"of": repr(self)})
+
+    def run(self, plan: Plan) -> Running[dict[str, Any]]:
+        state: dict[str, Any] = {"columns": (yield Draw("columns")), "rounds": []}
+        fit = SynthesisFit(self, plan, state["columns"])
+        for _ in range(self.schedule.rounds):
+            places: list[int] = [*range(len(self.candidates))]
+            if self.schedule.chosen:
+                places = []
+                asked = fit.asked
+                for _ in range(self.schedule.picks):
+                    done = np.isin(np.arange(len(self.candidates)), [*fit.measured, *places])
+                    place = yield Draw("choice", {**asked, "done": done})
+                    if not done[place]:
+                        places.append(int(place))
+            found = []
+            for place in places:
+                a, b = self.candidates[place]
+                at = {"a": a, "b": b, "maps": [fit.maps[a], fit.maps[b]], "beside": fit.tables.sizes[b]}
+                noisy = yield Draw("pair", at)
+                found.append([place, _listed(noisy[: fit.tables.sizes[a] * fit.tables.sizes[b]])])
+            state["rounds"].append(found)
+            fit.learn(found, is_last=len(state["rounds"]) == self.schedule.rounds)
+        kept = as_json(state)
+        self._fitted["of"] = (json.dumps(kept), fit)
+        return state
+
+    def prepare(self, people: PeopleRows) -> Any:
+        """Return a place for tables that several draws need."""
+        return {}
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
+        if of == "columns":
+            starts = np.cumsum([0, *self.sizes[:-1]])
+            return RowPlaces(people.starts, people.matrix + starts[None, :], sum(self.sizes))
+        first, second = (args["maps"][i][people.matrix[:, args[which]]] for i, which in enumerate("ab"))
+        return RowPlaces(people.starts, (first * args["beside"] + second)[:, None], self.widest)
+
+    def whole(self, people: PeopleRows, of: str, args: Any) -> Integers:
+        tables = self._exact(people, args["maps"], args["sizes"])
+        starts = np.cumsum([0, *args["sizes"]])
+        found = np.full(len(self.candidates), _NEVER, np.int64)
+        for i, (a, b) in enumerate(self.candidates):
+            if not args["done"][i]:
+                model = args["model"][starts[a] : starts[a + 1], starts[b] : starts[b + 1]]
+                apart = int(np.abs(tables[i] - model).sum())
+                found[i] = self.weights[i] * (apart - int(args["noise"][i]))
+        return found
+
+    def _exact(self, people: PeopleRows, maps: Sequence[Integers], sizes: Sequence[int]) -> list[Integers]:
+        """Return the tables of all candidates over merged values; they are the same for all choices of a run."""
+        kept: dict[bytes, list[Integers]] = people.prepared
+        key = b"".join(m.tobytes() for m in maps)
+        if key not in kept:
+            cells = [m[people.matrix[:, i]] for i, m in enumerate(maps)]
+            kept[key] = [
+                np.bincount(cells[a] * sizes[b] + cells[b], minlength=sizes[a] * sizes[b]).reshape(sizes[a], sizes[b])
+                for a, b in self.candidates
+            ]
+        return kept[key]
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """Return the noisy tables."""
+        rows = [["columns", str(_listed(state["columns"]))]]
+        for place, counts in (pair for found in state["rounds"] for pair in found):
+            a, b = (self.columns[i].name for i in self.candidates[place])
+            rows.append([f"{a}, {b}", str(_listed(counts))])
+        return ["table", "counts"], rows
+
+    def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
+        """Return the synthetic data set: all of it follows from the state."""
+        kept = as_json(state)
+        model = self.model(plan, kept)
+        columns, rows = self.table(plan, kept)
+        return Synthetic(model, plan=plan, proof=(receipt, columns, [tuple(row) for row in rows]))
+
+    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
+        """Return the noisy tables as JSON, of which the ledger keeps a digest."""
+        return {"": answer(*self.table(plan, as_json(state)))}
+
+    def model(self, plan: Plan, kept: Any) -> SyntheticModel:
+        """Return what is fitted to a state, as JSON has read it: the same whenever it is read."""
+        said, fit = self._fitted.get("of", ("", None))
+        if said != json.dumps(kept):
+            fit = SynthesisFit(self, plan, kept["columns"])
+            for i, found in enumerate(kept["rounds"]):
+                fit.learn(found, is_last=i + 1 == self.schedule.rounds)
+        self._fitted.clear()
+        assert isinstance(fit, SynthesisFit)
+        return fit.model()
+
+
+class SynthesisFit:
+    """Everything that follows from noisy tables, step by step: merged values, and the mixture."""
+
+    def __init__(self, recipe: AdaptiveSynthesis, plan: Plan, columns: Sequence[int]) -> None:
+        self.recipe, self.plan = recipe, plan
+        sigmas = sigmas_of(plan)
+        self.sigma, self.pair_sigma = sigmas["columns"], sigmas.get("pair", math.inf)
+        ends = np.cumsum([0, *recipe.sizes])
+        counts = _held(columns)
+        own = [counts[a:b] for a, b in pairwise(ends)]
+        self.rows = float(min(max(np.mean([c.sum() for c in own]), 1), _LARGEST))
+        self.maps, merged, precision = [], [], []
+        for noisy in own:
+            cells, parts = merge(noisy, self.sigma)
+            self.maps.append(cells)
+            merged.append(np.bincount(cells, weights=noisy, minlength=len(parts)))
+            precision.append(1 / (self.sigma**2 * parts))
+        sizes = [len(m) for m in merged]
+        self.tables = Tables(sizes, np.concatenate(merged), np.concatenate(precision), self.rows)
+        self.mixture = Mixture(self.tables, recipe.components)
+        self.measured: list[int] = []
+        if not recipe.schedule.rounds:
+            self.mixture.logits[:] = self.mixture.base  # columns are independent
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The public arguments of a choice."""
+        sizes = self.tables.sizes
+        model = np.rint(np.clip(self.mixture.pairs, 0, _MODEL)).astype(np.int64)
+        noise = [
+            round(math.sqrt(2 / math.pi) * self.pair_sigma * sizes[a] * sizes[b]) for a, b in self.recipe.candidates
+        ]
+        return {"maps": self.maps, "sizes": [*sizes], "model": model, "noise": noise}
+
+    def learn(self, found: Sequence[Any], *, is_last: bool) -> None:
+        """Take the noisy tables of a round, and fit all."""
+        sizes = self.tables.sizes
+        for place, counts in found:
+            a, b = self.recipe.candidates[place]
+            self.tables.add(a, b, _held(counts).reshape(sizes[a], sizes[b]), self.pair_sigma)
+            self.measured.append(place)
+        self.mixture.fit(self.recipe.schedule.last if is_last else self.recipe.schedule.steps)
+
+    def model(self) -> SyntheticModel:
+        """Return the synthetic data set over all values: merged ones are equally likely."""
+        held = self.mixture.probabilities
+        full = []
+        for own, cells in zip(self.tables.slices, self.maps, strict=True):
+            full.append(held[:, own][:, cells] / np.bincount(cells)[cells])
+        pairs = {self.recipe.candidates[i] for i in self.measured}
+        names, sizes = [column.name for column in self.recipe.columns], self.tables.sizes
+        facts = [
+            TableFact((n,), size, self.sigma, c.size - size + 1 if size < c.size else 0)
+            for n, c, size in zip(names, self.recipe.columns, sizes, strict=True)
+        ]
+        for a in range(len(names)):
+            for b in range(a + 1, len(names)):
+                sigma = self.pair_sigma if (a, b) in pairs else None
+                facts.append(TableFact((names[a], names[b]), sizes[a] * sizes[b], sigma, 0))
+        weights = np.concatenate(full, axis=1).astype(np.float32)
+        return SyntheticModel(self.recipe.columns, weights, self.rows, tuple(facts), self.recipe.zeros)
+
+
+def sigmas_of(plan: Plan) -> dict[str, float]:
+    """Return the standard deviation of the noise of each kind of table."""
+    laws = {part.name: part.law.noise for part in plan.parts if isinstance(part.law, AddedNoise)}
+    return {name: float(noise.sigma) for name, noise in laws.items() if isinstance(noise, RoundedGaussianNoise)}
+
+
+def merge(noisy: Floats, sigma: float) -> tuple[Integers, Floats]:
+    """Return for each value its place after rare ones became one, and how many values each place has.
+
+    It is decided by noisy counts alone. The places of values that are kept come first.
+    """
+    kept = noisy >= MERGED * sigma
+    if not kept.any():
+        kept[noisy.argmax()] = True
+    n, rare = int(kept.sum()), int((~kept).sum())
+    if rare < 2:
+        return np.arange(len(noisy)), np.ones(len(noisy))
+    cells = np.full(len(noisy), n)
+    cells[kept] = np.arange(n)
+    return cells, np.array([1.0] * n + [float(rare)])
+
+
+def with_laws(made: Sequence[PersonPart], epsilon: Fraction, delta: Fraction) -> list[PersonPart]:
+    """Return the parts with their mechanisms, so wide that all cost (ε, δ)."""
+    by_name = {part.name: part for part in made}
+    has_pairs, has_choice = "pair" in by_name, "choice" in by_name
+    picks = by_name["pair"].times if has_pairs else 0
+    shares = {"columns": COLUMNS if has_pairs else Fraction(1)}
+    left = 1 - shares["columns"]
+    shares["choice"] = left * CHOICE if has_choice else Fraction(0)
+    shares["pair"] = left - shares["choice"]
+    rho = _rho(epsilon, delta, shares["choice"], picks if has_choice else 0)
+    found = []
+    for part in made:
+        own = rho * shares[part.name] / part.times
+        if part.name == "choice":
+            best = Exponential(epsilon=_range_of(own), sensitivity=part.moves.linf)
+            found.append(replace(part, law=NamedBest(best)))
+        else:
+            square = math.ceil(Fraction(part.moves.l2_squared) / (2 * own) * (1 << 64))
+            noise = RoundedGaussianNoise(Fraction(math.isqrt(square) + 1, 1 << 32))
+            found.append(replace(part, law=AddedNoise(noise)))
+    return found
+
+
+def _range_of(rho: Fraction) -> Fraction:
+    """Return the ε of a choice that costs ρ = ε²/8, rounded down."""
+    return Fraction(math.sqrt(8 * float(rho)) * (1 - 1e-12))
+
+
+@lru_cache(maxsize=64)
+def _rho(epsilon: Fraction, delta: Fraction, choice: Fraction, picks: int) -> Fraction:
+    """Return the largest ρ at which Gaussian noise and choices cost (ε, δ) together: more than zCDP alone would say,
+    since the composition of these events is known better.
+    """
+
+    def at(width: Fraction) -> PrivacyLoss:
+        rho = 1 / width
+        events = Composed([(GaussianEvent(2 * rho * (1 - choice)), 1)])
+        if picks:
+            events += Composed([(BoundedRangeEvent(_range_of(rho * choice / picks)), picks)])
+        return PrivacyLoss(events)
+
+    start = calibrate(lambda x: zcdp(1 / x), epsilon=epsilon, delta=delta)
+    return 1 / calibrate(at, epsilon=epsilon, delta=delta, start=start, tolerance=1e-4 if picks else 1e-8)
+
+
+def _held(noisy: Sequence[Any]) -> Floats:
+    """Return noisy counts as floats of a size that no sum or square leaves."""
+    return np.asarray(np.clip(np.array([float(n) for n in noisy]), -_FAR, _FAR))
+
+
+def _listed(noisy: Any) -> list[int]:
+    return [int(n) for n in noisy]

@@ -1,0 +1,386 @@
+"""Synthetic data sets: rows, marginals and reports of a fitted mixture, all of it post-processing, and model files."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.engine import frames
+from discreet.errors import InvalidParameter
+from discreet.noise.entropy import SystemEntropy, words64
+from discreet.privacy.exact import count
+from discreet.synth.domain import Floats, Integers, SynthColumn
+from discreet.table import render
+
+if TYPE_CHECKING:
+    from discreet.noise.entropy import Entropy
+    from discreet.plan.plan import Plan
+
+FORMAT = 1
+"""Version of model files."""
+
+LEAST = 1e-6
+"""The least probability of what `given` says."""
+
+TRIES, ENOUGH = 1000, 20_000
+"""Structural zeros leave too few rows where fewer than 1 in `TRIES` of at least `ENOUGH` is kept."""
+
+_BLOCK = 1 << 15  # rows that are drawn at a time
+
+
+@dataclass(frozen=True, slots=True)
+class TableFact:
+    """What is known of the error of a column or pair, from public numbers.
+
+    Attributes:
+        columns: one name or two.
+        cells: how many cells were measured, or would have been: rare values are one.
+        sigma: standard deviation of the noise of each measured cell; None where the pair was not measured.
+        merged: how many rare values of a column became one.
+    """
+
+    columns: tuple[str, ...]
+    cells: int
+    sigma: float | None
+    merged: int
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticModel:
+    """A fitted mixture over declared columns.
+
+    Attributes:
+        columns: the columns.
+        held: for each component the probabilities of all columns' cells, one after the other.
+        rows: a noisy number of rows.
+        facts: what is known of each column and pair.
+        zeros: combinations that never occur, as cells of columns by their places.
+    """
+
+    columns: tuple[SynthColumn, ...]
+    held: NDArray[np.float32]
+    rows: float
+    facts: tuple[TableFact, ...]
+    zeros: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...] = ()
+
+    def masses(self, place: int) -> Floats:
+        """Return each component's probabilities of a column."""
+        start = sum(column.size for column in self.columns[:place])
+        own = self.held[:, start : start + self.columns[place].size].astype(np.float64)
+        return np.asarray(own / own.sum(axis=1, keepdims=True))
+
+    def place(self, name: str) -> int:
+        """Return the place of a column.
+
+        Raises:
+            InvalidParameter: there is none of that name.
+        """
+        names = [column.name for column in self.columns]
+        if name not in names:
+            raise InvalidParameter(f"{name!r} is no column of this data set.", hint=f"columns are: {', '.join(names)}")
+        return names.index(name)
+
+
+class SyntheticRows:
+    """Rows of a synthetic data set.
+
+    Attributes:
+        columns: the names of the columns.
+        cells: for each column its values.
+    """
+
+    def __init__(self, columns: Sequence[str], cells: Sequence[list[Any]]) -> None:
+        self.columns = [*columns]
+        self.cells = [*cells]
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows, of plain values."""
+        return list(zip(*self.cells, strict=True))
+
+    def to_arrow(self) -> Any:
+        """Return the rows as a pyarrow table."""
+        return frames.to_arrow(self._by_name)
+
+    def to_polars(self) -> Any:
+        """Return the rows as a polars frame."""
+        return frames.to_polars(self._by_name)
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas frame."""
+        return frames.to_pandas(self._by_name)
+
+    @property
+    def _by_name(self) -> Mapping[str, list[Any]]:
+        return dict(zip(self.columns, self.cells, strict=True))
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.cells[0]) if self.cells else 0
+
+    def __repr__(self) -> str:
+        return f"SyntheticRows({', '.join(self.columns)}; {len(self)} rows)"
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticReport:
+    """Expected errors of a synthetic data set's columns and pairs, from public numbers.
+
+    Attributes:
+        rows: (columns, cells, expected total variation distance or None where the pair was not measured, values that
+            were merged). The distance is that of the noisy table; the fitted one is often nearer.
+        warnings: what the numbers do not say, in sentences.
+    """
+
+    rows: tuple[tuple[tuple[str, ...], int, float | None, int], ...]
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shown = [
+            (" × ".join(names), f"{cells:,}", "not measured" if error is None else f"{error:.3g}", f"{merged:,}")
+            for names, cells, error, merged in self.rows
+        ]
+        return "\n".join([render(["table", "cells", "expected error", "merged values"], shown), *self.warnings])
+
+    __repr__ = __str__
+
+
+class Synthetic:
+    """A synthetic data set: rows, marginals and a report. All of it is post-processing of noisy tables, and free.
+
+    Guarantee:
+        That of the noisy tables that the mixture was fitted to: (ε, δ)-DP at the price of `cost`, whatever is made of
+        them and however many rows are drawn (docs/proofs/synth.md).
+    """
+
+    def __init__(self, model: SyntheticModel, *, plan: Plan | None = None, proof: Any = None) -> None:
+        self._model, self._plan, self._proof = model, plan, proof
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self._model.columns]
+
+    @property
+    def rows(self) -> int:
+        """A noisy number of rows of the data."""
+        return round(self._model.rows)
+
+    @property
+    def cost(self) -> Any:
+        """What it cost, as a `PrivacyLoss`.
+
+        Raises:
+            InvalidParameter: it was loaded from a file.
+        """
+        if self._plan is None:
+            raise InvalidParameter("this data set was loaded from a file.", hint="its certificate has the cost")
+        return self._plan.cost
+
+    @property
+    def stored(self) -> bool:
+        """Whether the ledger had it, so that it cost nothing."""
+        return bool(self._receipt[0].stored)
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the certificate of the noisy tables, for `discreet verify`.
+
+        Raises:
+            InvalidParameter: it was made without a ledger, or loaded from a file.
+        """
+        receipt, columns, rows = self._receipt
+        found: dict[str, Any] = receipt.paid.certificate("", columns, rows)
+        return found
+
+    def without_ledger(self) -> Synthetic:
+        """Return the same without its certificate."""
+        return Synthetic(self._model, plan=self._plan)
+
+    @property
+    def tables(self) -> list[tuple[str, str]]:
+        """The noisy tables that all of it follows from: their columns, and their counts as text."""
+        return [*self._receipt[2]]
+
+    @property
+    def _receipt(self) -> Any:
+        if self._proof is None:
+            raise InvalidParameter(
+                "this data set was made without a ledger, or loaded from a file.", hint="session.synthesize(…)"
+            )
+        return self._proof
+
+    def sample(self, rows: int | None = None, *, given: Mapping[str, Any] | None = None) -> SyntheticRows:
+        """Return synthetic rows.
+
+        Args:
+            rows: how many; as many as the data have, about, where it is left out.
+            given: what some columns hold: a value, or a pair of ends of a range.
+
+        Raises:
+            InvalidParameter: what is given has a probability near 0, or next to nothing remains beside structural
+                zeros.
+        """
+        wanted = self.rows if rows is None else count("rows", rows, least=0)
+        cells = self._cells(wanted, given or {}, SystemEntropy())
+        rng = SystemEntropy()
+        return SyntheticRows(
+            self.columns,
+            [c.sampled(own, _uniform(len(own), rng)) for c, own in zip(self._model.columns, cells, strict=True)],
+        )
+
+    def marginal(self, *names: str) -> list[tuple[Any, ...]]:
+        """Return the expected number of rows in each cell of one column or two: values or bins, and the count."""
+        if len(names) not in (1, 2) or len(set(names)) < len(names):
+            raise InvalidParameter("marginal takes one column or two.", hint="marginal('age', 'income')")
+        model = self._model
+        places = [model.place(name) for name in names]
+        masses = [model.masses(i) for i in places]
+        table = masses[0].mean(axis=0) if len(names) == 1 else masses[0].T @ masses[1] / len(model.held)
+        for zero in model.zeros:
+            if {i for i, _ in zero} <= {*places}:
+                cells = dict(zero)
+                table[np.ix_(*([*cells.get(i, range(model.columns[i].size))] for i in places))] = 0
+        table = table * (model.rows / table.sum())
+        own = [model.columns[i] for i in places]
+        return [
+            (*(column.label(i) for column, i in zip(own, at, strict=True)), float(n)) for at, n in np.ndenumerate(table)
+        ]
+
+    def report(self) -> SyntheticReport:
+        """Return the expected error of each column and pair, from public numbers alone."""
+        model, found, warnings = self._model, [], []
+        for fact in model.facts:
+            error = None
+            if fact.sigma is not None:
+                error = min(math.sqrt(2 / math.pi) * fact.sigma * fact.cells / (2 * model.rows), 1.0)
+            found.append((fact.columns, fact.cells, error, fact.merged))
+        unseen = sum(fact.sigma is None for fact in model.facts)
+        merged = [f"{fact.columns[0]} ({fact.merged})" for fact in model.facts if fact.merged]
+        if unseen:
+            warnings.append(f"{unseen} pairs were not measured: what relates their columns is known through others.")
+        if merged:
+            warnings.append(f"Rare values were merged, and are equally likely: {', '.join(merged)}.")
+        return SyntheticReport(tuple(found), tuple(warnings))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a model file: the mixture as arrays (npz) with JSON beside them. Its certificate is not in it."""
+        model = self._model
+        said = {
+            "format": FORMAT,
+            "columns": [column.said for column in model.columns],
+            "rows": model.rows,
+            "facts": [[list(f.columns), f.cells, f.sigma, f.merged] for f in model.facts],
+            "zeros": [[[i, list(cells)] for i, cells in zero] for zero in model.zeros],
+        }
+        text = np.frombuffer(json.dumps(said).encode(), np.uint8)
+        with Path(path).open("wb") as file:
+            np.savez_compressed(file, model=text, held=model.held)
+
+    def _cells(self, wanted: int, given: Mapping[str, Any], rng: Entropy) -> list[Integers]:
+        """Return cells of so many rows, none of which is a structural zero."""
+        weights, allowed = self._weights(given)
+        found: list[list[Integers]] = []
+        have = drawn = 0
+        while have < wanted:
+            if drawn >= ENOUGH and have * TRIES < drawn:
+                raise InvalidParameter(
+                    f"structural zeros leave fewer than 1 in {TRIES} of these rows.", hint="give less, or fewer zeros"
+                )
+            n = min(max(wanted - have, drawn), _BLOCK)
+            block = self._block(n, weights, allowed, rng)
+            kept = ~self._is_zero(block, n)
+            found.append([column[kept] for column in block])
+            have, drawn = have + int(kept.sum()), drawn + n
+        return [
+            np.concatenate([block[i] for block in found])[:wanted] if found else np.zeros(0, np.int64)
+            for i in range(len(self._model.columns))
+        ]
+
+    def _weights(self, given: Mapping[str, Any]) -> tuple[Floats, dict[int, list[int]]]:
+        """Return how likely each component is, and between which cells of the given columns."""
+        model = self._model
+        allowed = {model.place(name): model.columns[model.place(name)].cells_of(value) for name, value in given.items()}
+        likely = np.full(len(model.held), 1 / len(model.held))
+        for i, cells in allowed.items():
+            likely = likely * model.masses(i)[:, cells].sum(axis=1)
+        total = float(likely.sum())
+        if total < LEAST:
+            raise InvalidParameter(
+                f"what is given has a probability of {total:.1g}, below {LEAST:g}.",
+                hint="give fewer columns, or ranges",
+            )
+        return likely / total, allowed
+
+    @cached_property
+    def _masses(self) -> list[Floats]:
+        return [self._model.masses(i) for i in range(len(self._model.columns))]
+
+    def _block(self, n: int, weights: Floats, allowed: Mapping[int, Sequence[int]], rng: Entropy) -> list[Integers]:
+        """Return cells of n rows."""
+        # components in their shares, as near as can be, in an order of chance
+        at = (np.arange(n) + _uniform(1, rng)) / n
+        component = np.minimum(np.searchsorted(np.cumsum(weights), at), len(weights) - 1)
+        component = component[np.argsort(_uniform(n, rng), kind="stable")]
+        found = []
+        for i, masses in enumerate(self._masses):
+            if i in allowed:
+                only = np.zeros(masses.shape[1])
+                only[allowed[i]] = 1
+                masses = masses * only
+            ends = np.cumsum(masses, axis=1)[component]
+            u = _uniform(n, rng) * ends[:, -1]
+            place = (u[:, None] >= ends).sum(axis=1)
+            found.append(np.minimum(place, masses.shape[1] - 1).astype(np.int64))
+        return found
+
+    def _is_zero(self, cells: Sequence[Integers], n: int) -> NDArray[np.bool_]:
+        found = np.zeros(n, np.bool_)
+        for zero in self._model.zeros:
+            found |= np.logical_and.reduce([np.isin(cells[i], own) for i, own in zero])
+        return found
+
+    def __repr__(self) -> str:
+        return f"Synthetic({', '.join(self.columns)}; about {self.rows:,} rows)"
+
+
+def load(path: str | os.PathLike[str]) -> Synthetic:
+    """Return the synthetic data set of a model file that `save` wrote; no code in it is run.
+
+    Raises:
+        InvalidParameter: it is no such file, or of another version.
+    """
+    try:
+        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as found:
+            said = json.loads(found["model"].tobytes())
+            held = np.asarray(found["held"], np.float32)
+        if said["format"] != FORMAT:
+            raise InvalidParameter("this model file is of another version of discreet.", hint="save it again")
+        columns = tuple(SynthColumn.read(column) for column in said["columns"])
+        facts = tuple(TableFact(tuple(names), *rest) for names, *rest in said["facts"])
+        zeros = tuple(tuple((i, tuple(cells)) for i, cells in zero) for zero in said["zeros"])
+        rows = float(said["rows"])
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        if isinstance(error, InvalidParameter):
+            raise
+        raise InvalidParameter("this is no model file of a synthetic data set.", hint="Synthetic.save(path)") from None
+    if held.ndim != 2 or held.shape[1] != sum(c.size for c in columns) or not np.isfinite(held).all():
+        raise InvalidParameter("this model file does not fit together.", hint="save it again")
+    return Synthetic(SyntheticModel(columns, held, rows, facts, zeros))
+
+
+def _uniform(n: int, rng: Entropy) -> Floats:
+    """Return uniform numbers in [0, 1)."""
+    return np.asarray((words64(rng, n) >> np.uint64(11)).astype(np.float64) / 2.0**53)
