@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from discreet.learn.bayes import GaussianNB as GaussianNB
 from discreet.learn.clusters import KMeans as KMeans
+from discreet.learn.estimator import load as load
 from discreet.learn.evaluation import EvaluatedNumber as EvaluatedNumber
 from discreet.learn.evaluation import Evaluation as Evaluation
 from discreet.learn.evaluation import evaluate as evaluate

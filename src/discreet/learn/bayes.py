@@ -247,6 +247,9 @@ class GaussianNB(Probabilities):
         self._check()
         return replace(self._sums(), sql=asked.sql(labels), per_person=asked.per_person, centred=True)
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"sums": (len(self.classes_), ClassTerms(self._columns).width), "noise": ()}
+
     def _take(self, state: Any) -> None:
         terms, sums = ClassTerms(self._columns), np.array(state["sums"])
         self._features: Any = terms

@@ -257,6 +257,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
         self._check()
         return replace(self._recipe(), sql=asked.sql(None), per_person=asked.per_person, centred=True)
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"centres": (self.n_clusters, len(self._columns))}
+
     def _take(self, state: Any) -> None:
         middles, halves = units_of(self._columns)
         self.cluster_centers_ = middles + halves * np.array(state["centres"])

@@ -224,6 +224,10 @@ class NoisyMoments(PrivateEstimator):
         self._check()
         return replace(self._recipe(), sql=asked.sql(None), per_person=asked.per_person, centred=True)
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        width = Features(self._columns).width
+        return {"gram": (width, width), "noise": ()}
+
     def _take(self, state: Any) -> None:
         features = Features(self._columns)
         self.terms_ = features.names

@@ -112,6 +112,11 @@ class LinearModel(PrivateEstimator):
         bounds and a classifier's labels.
         """
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        labels = len(self.__dict__.get("classes_", ()))
+        width = Features(self._columns, self.basis, self.knots).width
+        return {"weights": (labels if labels > 2 else 1, width), "steps": ()}
+
     def _take(self, state: Any) -> None:
         self._features = Features(self._columns, self.basis, self.knots)
         self._weights = np.array(state["weights"])
@@ -207,7 +212,8 @@ class _Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit
         return self._loss(len(self.classes_)), None, self.classes_.tolist()
 
     def _declared(self) -> None:
-        self.classes_ = _labels(self.classes)
+        if not isinstance(self.classes, str):
+            self.classes_ = _labels(self.classes)
 
     def _loss(self, classes: int) -> RowLoss:
         return self._pair if classes == 2 else Softmax(classes)
@@ -393,6 +399,7 @@ class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-l
 
     def _declared(self) -> None:
         self._target = DeclaredColumn.of("y", fact_of("target", self.target))
+        self._loss()  # which refuses what cannot be
 
     @abstractmethod
     def _loss(self) -> RowLoss:

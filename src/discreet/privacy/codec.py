@@ -165,4 +165,6 @@ def _dict(value: object) -> dict[str, Any]:
 def _decode_fraction(text: object) -> Fraction:
     if not isinstance(text, str):  # a JSON number would have been a float on the way
         raise InvalidParameter("a fraction is stored as text.")
+    if "e" in text.lower():  # 1e999999999 would take all memory
+        raise InvalidParameter("a fraction is stored without an exponent.")
     return Fraction(text)
