@@ -36,6 +36,8 @@ MODELS = (
     LinearSVC(**GIVEN, classes=[0, 1]),
     LinearRegression(**GIVEN, target=(0, 1)),
     LinearRegression(**GIVEN, target=(0, 1), solver="gram"),
+    LogisticRegression(**GIVEN, classes=[0, 1], solver="objective"),
+    LinearRegression(**GIVEN, target=(0, 1), solver="objective", loss="huber"),
     PoissonRegressor(**GIVEN, target=(0, 1)),
     GaussianNB(**GIVEN, classes=[0, 1]),
     KMeans(2, **GIVEN),
