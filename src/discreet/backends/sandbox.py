@@ -10,6 +10,7 @@ Guarantee:
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ FAILURES = duckdb.Error
 """The errors of a text that fails."""
 
 SECONDS = 60
-"""Time that an outer query may take."""
+"""Time that an outer query may take, and all runs together that an interval is made of."""
 
 Columns = Sequence[tuple[str, str]]
 """The names of a table's columns and their types, as the database calls these."""
@@ -37,6 +38,7 @@ class Sandbox:
     """Tables of noisy and public values, over which a user's text runs (`open_tables`)."""
 
     process: SandboxProcess
+    until: float
     tables: dict[str, Columns] = field(default_factory=dict)
 
     def fill(self, table: str, columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
@@ -74,14 +76,17 @@ class Sandbox:
         return found.columns, [tuple(map(_plain, row)) for row in found.rows]
 
     def _run(self, sql: str, parameters: Sequence[Any] = ()) -> SandboxRows:
-        return self.process.execute(sql, parameters, seconds=SECONDS)
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise duckdb.InterruptException(f"It took more than {SECONDS} seconds.")
+        return self.process.execute(sql, parameters, seconds=left)
 
 
 @contextmanager
 def open_tables(tables: Mapping[str, tuple[Columns, Sequence[Sequence[Any]]]]) -> Iterator[Sandbox]:
     """Open a sandbox that holds these tables, and close it."""
     with borrowed(SECONDS) as process:
-        sandbox = Sandbox(process)
+        sandbox = Sandbox(process, time.monotonic() + SECONDS)
         for name, (columns, rows) in tables.items():
             sandbox.fill(name, columns, rows)
         yield sandbox

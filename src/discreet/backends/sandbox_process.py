@@ -47,11 +47,11 @@ class SandboxProcess:
     def __init__(self) -> None:
         self._maker = os.getpid()
         self._child = subprocess.Popen(  # noqa: S603  # this interpreter, with a fixed program
-            [sys.executable, "-c", _PROGRAM.format(MEMORY)],
+            [sys.executable, "-P", "-c", _PROGRAM.format(MEMORY)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},  # noqa: PTH109
         )
 
     @property
@@ -60,8 +60,8 @@ class SandboxProcess:
         return self._maker == os.getpid() and self._child.poll() is None
 
     def reset(self, seconds: float) -> None:
-        """Begin a new, empty database, whose statements may take so long."""
-        self._ask((None, seconds), seconds)
+        """Begin a new, empty database."""
+        self._ask((None, [], seconds), seconds)
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), *, seconds: float) -> SandboxRows:
         """Run a statement.
@@ -69,7 +69,7 @@ class SandboxProcess:
         Raises:
             duckdb.Error: it fails, or takes too long or too much memory.
         """
-        return self._ask((sql, list(parameters)), seconds)
+        return self._ask((sql, list(parameters), seconds), seconds)
 
     def close(self) -> None:
         """End it."""
@@ -153,15 +153,15 @@ def serve(memory: int) -> None:
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123  # what is printed is no answer
         os.dup2(nowhere.fileno(), 1)
     _limit_memory(memory)
-    connection, seconds = open_sandbox(), 0.0
+    connection = open_sandbox()
     while True:
         try:
-            sql, given = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the parent
+            sql, given, seconds = pickle.load(sys.stdin.buffer)  # noqa: S301  # from the parent
         except EOFError:
             os._exit(0)
         if sql is None:
             connection.close()
-            connection, seconds = open_sandbox(), given
+            connection = open_sandbox()
             _reply(out, None, [], [])
             continue
         alarm = threading.Timer(seconds, connection.interrupt)
