@@ -52,7 +52,8 @@ BINS, REACH = 48, 6.0
 
 _FINE = 20  # bits of a regressor's sums
 _BLOCK = 256  # rows that a model of somebody else's is asked at a time
-_TRIES = 400  # draws of the noise for an interval of what is no sum
+_TRIES = 1000  # draws of the noise for an interval of what is no sum
+_FAR = 1e9  # the largest 1 − R²
 
 
 class EvaluatedNumber(NamedTuple):
@@ -376,28 +377,47 @@ class Evaluating(PersonRecipe):
     def _of_sums(self, sums: list[int], law: Additive) -> dict[str, EvaluatedNumber]:
         """Return a regressor's numbers, in the units of the target."""
         assert self.asked.target is not None
-        width = self.asked.target[1] - self.asked.target[0]
-        s, level = np.array(sums, np.float64) / 2**_FINE, float(self.confidence)
-
-        def of(values: Floats) -> tuple[float, float]:
-            n = max(float(values[0]), 1.0)
-            mae = min(max(float(values[1]) / n, 0.0), 1.0)
-            spread = float(values[4]) / n - (float(values[3]) / n) ** 2
-            r2 = 1 - min(max(4 * float(values[2]) / n, 0.0), 4.0) / max(spread, 1e-9)
-            return mae * width, max(r2, -1e9)
-
-        mae, r2 = of(s)
-        drawn = law.draw(5 * _TRIES, SystemEntropy()).astype(np.float64).reshape(_TRIES, 5) / 2**_FINE
-        tried = np.array([of(s + z) for z in drawn])
-        own = [_around(value, tried[:, i], level) for i, value in enumerate((mae, r2))]
+        width, level = self.asked.target[1] - self.asked.target[0], float(self.confidence)
+        s = np.array(sums, np.float64) / 2**_FINE
+        tried = s + law.draw(5 * _TRIES, SystemEntropy()).astype(np.float64).reshape(_TRIES, 5) / 2**_FINE
+        half = (1 + level) / 2  # half of the doubt for the noise, half for the sample
+        mae, share = (float(found[0]) for found in _ratios(s[None, :])[0])
         n = max(float(s[0]), 1.0)
-        square = max(float(s[2]) / n - (mae / width) ** 2, 0.0) * width**2
-        reach = float(norm.ppf((1 + level) / 2)) * math.sqrt(square / n)
-        low, high = max(own[0][0], 0.0), min(own[0][1], width)
+        reach = float(norm.ppf((1 + half) / 2)) * math.sqrt(max(float(s[2]) / n - mae**2, 0.0) / n)
+        low, high = _between(tried, 0, half)
+        own, away = _between(tried, 1, level), _between(tried, 1, half)
+        square, spread = min(max(float(s[2]) / n, 0.0), 1.0), max(float(s[4]) / n - (float(s[3]) / n) ** 2, 1e-9)
+        # var u ≤ E u·(1 − E u) within [0, 1]; var (y − E y)² ≤ spread·(most − spread), where that is at most `most`
+        most = (1 + min(abs(float(s[3]) / n), 1.0)) ** 2
+        by = float(norm.ppf(1 - (1 - half) / 4))  # of both together
+        off = by * math.sqrt(square * (1 - square) / n), by * math.sqrt(max(spread * (most - spread), 0.0) / n)
+        least = away[0] * max(1 - off[0] / max(square, 1e-9), 0.0) / (1 + off[1] / spread)
+        largest = (away[1] + 4 * off[0] / spread) / max(1 - off[1] / spread, 1e-9)
+        ends = [width * end for end in (*_between(tried, 0, level), max(low - reach, 0.0), min(high + reach, 1.0))]
         return {
-            "mae": EvaluatedNumber(mae, (low, high), (max(low - reach, 0.0), min(high + reach, width))),
-            "r2": EvaluatedNumber(r2, (own[1][0], min(own[1][1], 1.0))),
+            "mae": EvaluatedNumber(mae * width, (ends[0], ends[1]), (ends[2], ends[3])),
+            "r2": EvaluatedNumber(1 - share, (1 - own[1], 1 - own[0]), (1 - min(largest, _FAR), 1 - least)),
         }
+
+
+def _ratios(sums: Floats) -> tuple[tuple[Floats, Floats], Any]:
+    """Return the mean error over the target's range and 1 − R² of rows of sums, and where each of them is known."""
+    n, error, square, y, y2 = sums.T
+    found, known = [], []
+    for part, whole, top in ((error, n, 1.0), (4 * square * n, np.minimum(y2, n) * n - y * y, _FAR)):
+        some = (n > 0) & (whole > 0)
+        found.append(np.where(some, np.clip(part / np.where(some, whole, 1), 0, top), top))
+        known.append(some)
+    return (found[0], found[1]), known
+
+
+def _between(tried: Floats, which: int, level: float) -> tuple[float, float]:
+    """Return the interval that holds a ratio of sums at this level, where these are sums that noise makes likely: one
+    with no ratio may be anything.
+    """
+    found, known = _ratios(tried)
+    least, tail = np.where(known[which], found[which], 0.0), (1 - level) / 2
+    return float(np.quantile(least, tail)), float(np.quantile(found[which], 1 - tail))
 
 
 def _of_mistakes(counts: list[int], law: Additive, level: float) -> dict[str, EvaluatedNumber]:
@@ -432,19 +452,25 @@ def _clopper_pearson(right: int, wrong: int, level: float) -> tuple[float, float
     return low, high
 
 
-def _auc(cells: Floats) -> float:
-    """Return the area under the curve of counts by label and bin; rows of one bin count one half."""
-    first, second = np.maximum(cells, 0)
-    pairs = first.sum() * second.sum()
-    below = np.cumsum(first) - first
-    return float((second * (below + first / 2)).sum() / pairs) if pairs > 0 else 0.5
+def _auc(cells: Floats) -> tuple[Floats, Any]:
+    """Return the area under the curve of counts by label and bin, and whether there are any; rows of one bin count one
+    half. Noisy counts below 0 stay so: else noise would draw the area to one half.
+    """
+    first, second = cells[..., 0, :], cells[..., 1, :]
+    below = np.cumsum(first, axis=-1) - first / 2
+    sizes = first.sum(axis=-1), second.sum(axis=-1)
+    known = (sizes[0] >= 1) & (sizes[1] >= 1)
+    pairs = np.where(known, sizes[0] * sizes[1], 1)
+    return np.where(known, np.clip((second * below).sum(axis=-1) / pairs, 0, 1), 0.5), known
 
 
 def _of_cells(cells: Floats, law: Additive, level: float) -> EvaluatedNumber:
     """Return the area under the curve of noisy counts."""
-    value = _auc(cells)
+    value = float(_auc(cells)[0])
     drawn = law.draw(cells.size * _TRIES, SystemEntropy()).astype(np.float64).reshape(_TRIES, *cells.shape)
-    low, high = _around(value, np.array([_auc(cells + z) for z in drawn]), level)
+    (found, known), tail = _auc(cells + drawn), (1 - level) / 2
+    low = float(np.quantile(np.where(known, found, 0), tail))
+    high = float(np.quantile(np.where(known, found, 1), 1 - tail))
     first, second = np.maximum(cells, 0)
     tied = float((first * second).sum() / max(first.sum() * second.sum(), 1.0)) / 2  # scores of one bin are not ordered
     low, high = max(low - tied, 0.0), min(high + tied, 1.0)
@@ -454,12 +480,6 @@ def _of_cells(cells: Floats, law: Additive, level: float) -> EvaluatedNumber:
     variance = value * (1 - value) + (sizes[1] - 1) * (q1 - value**2) + (sizes[0] - 1) * (q2 - value**2)
     reach = float(norm.ppf((1 + level) / 2)) * math.sqrt(max(variance, 0.0) / (sizes[0] * sizes[1]))
     return EvaluatedNumber(value, (low, high), (max(low - reach, 0.0), min(high + reach, 1.0)))
-
-
-def _around(value: float, tried: Floats, level: float) -> tuple[float, float]:
-    """Return an interval as wide on each side as fresh noise moves the noisy value, at this level."""
-    reach = float(np.quantile(np.abs(tried - value), level))
-    return value - reach, value + reach
 
 
 def _calibration(cells: Floats, hidden: float) -> tuple[tuple[float, float, float | None], ...]:
