@@ -192,16 +192,19 @@ def quoted(name: str) -> str:
 
 def constant(value: Scalar, kind: Type | None) -> str:
     """Return a constant as SQL of just this type."""
-    if value is None:
-        return "NULL" if kind is None else f"CAST(NULL AS {kind.value})"
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, int | float):
-        return f"CAST({value!r} AS {Type.INT.value if isinstance(value, int) else Type.REAL.value})"
-    if isinstance(value, dt.datetime):
-        return f"CAST('{value.isoformat(sep=' ')}' AS TIMESTAMP)"
-    if isinstance(value, dt.date):
-        return f"CAST('{value.isoformat()}' AS DATE)"
+    match value:
+        case None:
+            return "NULL" if kind is None else f"CAST(NULL AS {kind.value})"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return f"CAST({value!r} AS {Type.INT.value})"
+        case float():
+            return f"CAST({value!r} AS {Type.REAL.value})"
+        case dt.datetime():
+            return f"CAST('{value.isoformat(sep=' ')}' AS TIMESTAMP)"
+        case dt.date():
+            return f"CAST('{value.isoformat()}' AS DATE)"
     return "'" + value.replace("'", "''") + "'"
 
 

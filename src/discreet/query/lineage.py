@@ -85,13 +85,12 @@ def _query(tree: exp.Expr, tables: _Tables, around: _Scope) -> Lineage:
     for cte in clause.expressions if clause is not None else ():
         columns = [c.name for c in cte.args["alias"].args.get("columns") or []]
         tables = {**tables, cte.alias.lower(): _query(cte.this, tables, ()).called(columns)}
-    if isinstance(tree, exp.SetOperation):
-        found = _set_operation(tree, tables, around)
-    elif isinstance(tree, exp.Select):
-        found = _select(tree, tables, around)
-    else:
-        raise _UnknownError
-    return found
+    match tree:
+        case exp.SetOperation():
+            return _set_operation(tree, tables, around)
+        case exp.Select():
+            return _select(tree, tables, around)
+    raise _UnknownError
 
 
 def _set_operation(tree: exp.SetOperation, tables: _Tables, around: _Scope) -> Lineage:
@@ -138,9 +137,10 @@ def _is_cut_by_noise(tree: exp.Expr, columns: Columns, tables: _Tables, scope: _
 
 def _key(node: exp.Expr, columns: Columns, tables: _Tables, scope: _Scope, names: Mapping[str, Follows]) -> bool:
     """Whether a term of GROUP BY or ORDER BY is noisy."""
-    if isinstance(node, exp.Literal) and not node.is_string:
-        place = int(node.name) if node.name.isdigit() else 0
-        return not 1 <= place <= len(columns) or columns[place - 1][1] > Follows.PUBLIC
+    match node:
+        case exp.Literal(is_string=False):
+            place = int(node.name) if node.name.isdigit() else 0
+            return not 1 <= place <= len(columns) or columns[place - 1][1] > Follows.PUBLIC
     return _follows(node, tables, scope, names) > Follows.PUBLIC
 
 
@@ -151,10 +151,11 @@ def _is_noisy(columns: Columns) -> bool:
 def _source(node: exp.Expr, tables: _Tables) -> tuple[str, Lineage]:
     alias = node.args.get("alias")
     renamed = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
-    if isinstance(node, exp.Subquery):
-        return node.alias.lower(), _query(node.this, tables, ()).called(renamed)
-    if isinstance(node, exp.Table) and node.name.lower() in tables:
-        return (node.alias or node.name).lower(), tables[node.name.lower()].called(renamed)
+    match node:
+        case exp.Subquery():
+            return node.alias.lower(), _query(node.this, tables, ()).called(renamed)
+        case exp.Table() if node.name.lower() in tables:
+            return (node.alias or node.name).lower(), tables[node.name.lower()].called(renamed)
     raise _UnknownError
 
 
@@ -190,8 +191,10 @@ def _follows(node: exp.Expr, tables: _Tables, scope: _Scope, names: Mapping[str,
             return _window(node, of)
         case exp.Filter():
             return Follows.UNKNOWN if of(node.expression.this) else of(node.this)
+        case exp.Count(this=exp.Column()) | exp.CountIf(this=exp.Column()):
+            return Follows.PUBLIC
         case exp.Count() | exp.CountIf():
-            return Follows.PUBLIC if not of(node.this) or isinstance(node.this, exp.Column) else Follows.UNKNOWN
+            return Follows.UNKNOWN if of(node.this) else Follows.PUBLIC
         case exp.Sum() | exp.Avg():
             return _of_several(of(node.this))
         case exp.Cast() if not node.to.is_type(*exp.DataType.NUMERIC_TYPES):
@@ -200,12 +203,11 @@ def _follows(node: exp.Expr, tables: _Tables, scope: _Scope, names: Mapping[str,
             inner, rest = of(node.this), max((of(e) for e in _but_first(node)), default=Follows.PUBLIC)
             smooth = isinstance(node, exp.Neg | exp.Paren | exp.Sqrt | exp.Ln) or _is_real(node)
             return Follows.UNKNOWN if rest or (inner is Follows.SEVERAL and not smooth) else inner
+        case exp.Div() if of(node.expression):
+            return _of_several(max(of(node.this), of(node.expression)))
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
             left, right = of(node.this), of(node.expression)
-            if left and right:
-                return _of_several(max(left, right))
-            by_noise = isinstance(node, exp.Div) and right
-            return _of_several(right) if by_noise else max(left, right)
+            return _of_several(max(left, right)) if left and right else max(left, right)
         case exp.Case():
             return (
                 Follows.UNKNOWN if any(of(i.this) for i in node.args["ifs"]) or of(node.this) else _branches(node, of)

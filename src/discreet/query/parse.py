@@ -144,17 +144,18 @@ def group_nodes(
     named = {n.lower(): e for n, e in items if n}
     nodes: list[exp.Expr] = []
     for e in group or ():
-        if isinstance(e, exp.Literal) and not e.is_string:
-            if not e.name.isdigit() or not 1 <= int(e.name) <= len(items):
-                raise UnsupportedQuery(f"GROUP BY {e.name} names no output column.", hint="use 1 for the first")
-            e = items[int(e.name) - 1][1]
-        elif isinstance(e, exp.Column) and not e.table and e.name.lower() in named:
-            output = named[e.name.lower()]
-            follows = output in (group or ()) or any(
-                c.name.lower() == e.name.lower() for c in output.find_all(exp.Column)
-            )
-            if not (follows and is_column(e)):
-                e = output
+        match e:
+            case exp.Literal(is_string=False):
+                if not e.name.isdigit() or not 1 <= int(e.name) <= len(items):
+                    raise UnsupportedQuery(f"GROUP BY {e.name} names no output column.", hint="use 1 for the first")
+                e = items[int(e.name) - 1][1]
+            case exp.Column(table="") if e.name.lower() in named:
+                output = named[e.name.lower()]
+                follows = output in (group or ()) or any(
+                    c.name.lower() == e.name.lower() for c in output.find_all(exp.Column)
+                )
+                if not (follows and is_column(e)):
+                    e = output
         nodes.append(e)
     return nodes
 
@@ -321,13 +322,16 @@ def _table(tree: exp.Select) -> tuple[str | None, str]:
 
 
 def _item(e: exp.Expr) -> tuple[str | None, exp.Expr]:
-    if isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
-        raise UnsupportedQuery(
-            "SELECT * would release the rows of people.", hint="ask for aggregates: COUNT(*), SUM(x), AVG(x)"
-        )
-    if isinstance(e, exp.Aliases):
-        raise UnsupportedQuery("One name for each output column.", hint="write expression AS name")
-    return (e.alias, e.this) if isinstance(e, exp.Alias) else (None, e)
+    match e:
+        case exp.Star() | exp.Column(this=exp.Star()):
+            raise UnsupportedQuery(
+                "SELECT * would release the rows of people.", hint="ask for aggregates: COUNT(*), SUM(x), AVG(x)"
+            )
+        case exp.Aliases():
+            raise UnsupportedQuery("One name for each output column.", hint="write expression AS name")
+        case exp.Alias():
+            return e.alias, e.this
+    return None, e
 
 
 def group_of(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
@@ -440,14 +444,17 @@ def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> Non
     sizes: dict[int, int] = {}
     for node in reversed(nodes):  # parts come after what they are parts of
         parts = sum(sizes[id(child)] for child in node.iter_expressions())
-        if isinstance(node, twice) or (isinstance(node, exp.Anonymous) and node.name.lower() == "fmod"):
-            parts *= 2
-        elif isinstance(node, exp.Between):
-            parts += sizes[id(node.this)]
-        elif isinstance(node, exp.Mod):
-            parts += sizes[id(node.expression)]
-        elif isinstance(node, exp.Case) and node.this is not None:
-            parts += sizes[id(node.this)] * max(len(node.args["ifs"]) - 1, 0)
+        match node:
+            case _ if isinstance(node, twice):
+                parts *= 2
+            case exp.Anonymous() if node.name.lower() == "fmod":
+                parts *= 2
+            case exp.Between():
+                parts += sizes[id(node.this)]
+            case exp.Mod():
+                parts += sizes[id(node.expression)]
+            case exp.Case(this=exp.Expr() as compared):
+                parts += sizes[id(compared)] * max(len(node.args["ifs"]) - 1, 0)
         sizes[id(node)] = 1 + parts
     if sizes[id(tree)] > len(nodes) + MOST_NODES:
         refuse_size()
@@ -494,9 +501,10 @@ def interval_end(node: exp.Expr) -> tuple[str, bool] | None:
     if not inner:
         return None
     args = node.expressions if inner == [node] else []
-    if len(args) != 1 or not isinstance(args[0], exp.Column) or args[0].table:
-        refuse_end()
-    return args[0].name, ENDS[node.name.lower()]
+    match args:
+        case [exp.Column(table="", name=str(name))]:
+            return name, ENDS[node.name.lower()]
+    refuse_end()
 
 
 def end_of(name: str, items: Sequence[tuple[str | None, exp.Expr]]) -> exp.Expr:
@@ -528,15 +536,14 @@ AGGREGATE_NAMES = frozenset({"mean", "every", "histogram", "sum_within", "count_
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether the node itself is an aggregate, with its FILTER or WITHIN GROUP."""
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower() in AGGREGATE_NAMES
-    if isinstance(node, _AROUND):
-        return is_aggregate(node.this)
-    return isinstance(node, _AGGREGATES)
-
-
-_AROUND = (exp.IgnoreNulls, exp.RespectNulls)
-_AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
+    match node:
+        case exp.Anonymous():
+            return node.name.lower() in AGGREGATE_NAMES
+        case exp.IgnoreNulls() | exp.RespectNulls():
+            return is_aggregate(node.this)
+        case exp.AggFunc() | exp.Filter() | exp.WithinGroup():
+            return True
+    return False
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -556,12 +563,15 @@ _LEAVES = frozenset({exp.Boolean, exp.Identifier, exp.Literal, exp.Null})
 
 def word(node: exp.Expr) -> str:
     """Return an aggregate in the user's words."""
-    if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
-        return word(node.this)
-    if isinstance(node, exp.Anonymous):
-        return node.name.upper()
-    if not isinstance(node, exp.Func):
-        return type(node).__name__.upper()
+    match node:
+        case exp.Filter() | exp.WithinGroup() | exp.IgnoreNulls() | exp.RespectNulls():
+            return word(node.this)
+        case exp.Anonymous():
+            return node.name.upper()
+        case exp.Func():
+            pass
+        case _:
+            return type(node).__name__.upper()
     if _WORD in node.meta:
         return str(node.meta[_WORD])
     name = node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).partition("(")[0]

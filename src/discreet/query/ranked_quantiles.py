@@ -30,7 +30,7 @@ def with_quantiles(tree: _Tree) -> tuple[_Tree, tuple[str, ...]]:
     Guarantee:
         It looks at the text alone. It returns a query like any other: all that bears privacy is decided of that one.
     """
-    if not any(isinstance(w.this, exp.RowNumber) for w in tree.find_all(exp.Window)):
+    if tree.find(exp.RowNumber) is None:
         return tree, ()
     changed, said = tree.copy(), dict[str, None]()
     before = Counter(t.name.lower() for t in changed.find_all(exp.Table))
@@ -106,56 +106,50 @@ class _Quantile:
 
 def _quantile(aggregate: exp.Expr, select: exp.Select) -> _Quantile | None:
     """Return what an aggregate of a CASE over a row's number means; None for any other."""
-    case = aggregate.this
-    if (
-        not isinstance(case, exp.Case)
-        or case.this
-        or len(case.args["ifs"]) != 1
-        or aggregate.parent_select is not select
-    ):
+    if aggregate.parent_select is not select:
         return None
-    if isinstance(aggregate.parent, exp.Window | exp.Filter):
-        return None
-    condition, then, other = (
-        case.args["ifs"][0].this.unnest(),
-        case.args["ifs"][0].args["true"],
-        case.args.get("default"),
-    )
-    least, turned = isinstance(aggregate, exp.Min), isinstance(condition, exp.LT)
-    if not isinstance(condition, exp.LT | exp.GTE | exp.EQ) or (not least and not isinstance(condition, exp.EQ)):
-        return None
-    value, rest = (other, then) if turned else (then, other)
-    position = condition.expression.unnest()
-    if isinstance(condition, exp.EQ):
-        if not isinstance(position, exp.Ceil):
+    match aggregate.this, aggregate.parent:
+        case _, exp.Window() | exp.Filter():
             return None
-        position = position.this.unnest()
-    found = _share(position)
-    rank = condition.this.unnest()
-    if found is None or not isinstance(rank, exp.Column) or not isinstance(value, exp.Column):
-        return None
-    if rest is not None and not isinstance(rest, exp.Null) and not (least and _is_far(rest)):
-        return None
+        case exp.Case(this=None, args={"ifs": [exp.If(this=condition) as arm]}) as case, _:
+            condition, then, other = condition.unnest(), arm.args["true"], case.args.get("default")
+        case _:
+            return None
+    least, (value, rest) = aggregate.key == "min", (then, other)
+    match condition, condition.expression.unnest() if condition.args.get("expression") else None:
+        case exp.LT(), position if least:
+            value, rest = other, then
+        case exp.GTE(), position if least:
+            pass
+        case exp.EQ(), exp.Ceil(this=rounded):
+            position = rounded.unnest()
+        case _:
+            return None
+    match _share(position), condition.this.unnest(), value:
+        case (number, size), exp.Column() as rank, exp.Column() as column:
+            pass
+        case _:
+            return None
+    match rest:
+        case None | exp.Null():
+            pass
+        case _ if not (least and _is_far(rest)):
+            return None
     steps = _steps(rank, select)
-    window = steps[-1][1].unalias() if steps else None
-    if (
-        not isinstance(window, exp.Window)
-        or not isinstance(window.this, exp.RowNumber)
-        or not _orders(window, value, steps, select)
-    ):
-        return None
-    return _Quantile(aggregate, rank, found[1], found[0], value, window)
+    match steps[-1][1].unalias() if steps else None:
+        case exp.Window(this=exp.RowNumber()) as window if _orders(window, column, steps, select):
+            return _Quantile(aggregate, rank, size, number, column, window)
+    return None
 
 
-def _share(position: exp.Expr) -> tuple[str, exp.Column] | None:
+def _share(position: exp.Expr | None) -> tuple[str, exp.Column] | None:
     """Return the share and the number of rows of `share * rows` or `rows * share`."""
-    if not isinstance(position, exp.Mul):
+    if type(position) is not exp.Mul:
         return None
-    a, b = position.this.unnest(), position.expression.unnest()
-    number, size = (a, b) if isinstance(a, exp.Literal) else (b, a)
-    if not isinstance(number, exp.Literal) or number.is_string or not isinstance(size, exp.Column):
-        return None
-    return (str(number.name), size) if 0 < Fraction(number.name) < 1 else None
+    match sorted((position.this.unnest(), position.expression.unnest()), key=lambda e: e.key, reverse=True):
+        case [exp.Literal(is_string=False) as number, exp.Column() as size] if 0 < Fraction(number.name) < 1:
+            return number.name, size
+    return None
 
 
 def _is_far(value: exp.Expr) -> bool:
@@ -176,8 +170,10 @@ def _orders(window: exp.Window, value: exp.Column, rank: Sequence[_Step], select
     if len(terms) != 1 or terms[0].args.get("desc") or made is None or window.args.get("spec"):
         return False
     by = terms[0].this.unnest()
-    named = isinstance(by, exp.Column) and not by.table and by.name.lower() == made.alias_or_name.lower()
-    return named or _as_text(by) == _as_text(made.unalias())
+    match by:
+        case exp.Column(table="") if by.name.lower() == made.alias_or_name.lower():
+            return True
+    return _as_text(by) == _as_text(made.unalias())
 
 
 def _steps(column: exp.Column, select: exp.Select) -> list[_Step]:
@@ -191,28 +187,48 @@ def _steps(column: exp.Column, select: exp.Select) -> list[_Step]:
     item = next((e for e in body.expressions if e.alias_or_name.lower() == column.name.lower()), None)
     if item is None:
         return []
-    value = item.unalias()
-    return [(body, item), *(_steps(value, body) if isinstance(value, exp.Column) else [])]
+    match item.unalias():
+        case exp.Column() as passed:
+            return [(body, item), *_steps(passed, body)]
+    return [(body, item)]
 
 
 def _body(source: exp.Expr, select: exp.Select) -> exp.Select | None:
     """Return the SELECT of a subquery, or of a name of WITH that is read here alone."""
-    if isinstance(source, exp.Subquery):
-        found = source.unnest()
-        return found if isinstance(found, exp.Select) else None
-    if not isinstance(source, exp.Table) or source.args.get("db"):
-        return None
-    cte = _named(source, select)
-    reads = [t for t in select.root().find_all(exp.Table) if t.name.lower() == source.name.lower()]
-    return cte.this if cte is not None and len(reads) == 1 and isinstance(cte.this, exp.Select) else None
+    match source:
+        case exp.Subquery():
+            return _select_in(source)
+        case exp.Table(db=""):
+            reads = [t for t in select.root().find_all(exp.Table) if t.name.lower() == source.name.lower()]
+            match _named(source, select):
+                case exp.CTE(this=exp.Select() as body) if len(reads) == 1:
+                    return body
+    return None
+
+
+def _select_in(source: exp.Expr) -> exp.Select | None:
+    """Return the SELECT of a subquery."""
+    match source, source.unnest():
+        case exp.Subquery(), exp.Select() as body:
+            return body
+    return None
+
+
+def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """Return the conditions that AND joins."""
+    match condition.unnest():
+        case exp.And() as all_of:
+            return [t.unnest() for t in all_of.flatten()]
+        case other:
+            return [other]
 
 
 def _named(table: exp.Table, inside: exp.Expr) -> exp.CTE | None:
     above: exp.Expr | None = inside
     while above is not None:
         clause: exp.Expr | None = above.args.get("with_")
-        for cte in clause.expressions if clause is not None else []:
-            if isinstance(cte, exp.CTE) and cte.alias.lower() == table.name.lower():
+        for cte in clause.find_all(exp.CTE) if clause is not None else []:
+            if cte.parent is clause and cte.alias.lower() == table.name.lower():
                 return cte
         above = above.parent
     return None
@@ -222,14 +238,14 @@ def _is_size(size: Sequence[_Step], rank: Sequence[_Step], keys: Sequence[str]) 
     """Whether a column is the number of the rows that are numbered, in each part."""
     (made_in, item), numbered = size[-1], rank[-1][0]
     value = item.unalias()
-    if isinstance(value, exp.Window):
+    if type(value) is exp.Window:
         parted = [_as_text(e) for e in value.args.get("partition_by") or []]
         below = [s for s, _ in size if s is not made_in]
         between = below[below.index(numbered) :] if numbered in below else []
         same = made_in is numbered or (numbered in below and all(_is_passing(s) for s in between))
         return _is_count(value.this) and not value.args.get("order") and sorted(parted) == sorted(keys) and same
-    counting = value.unnest() if isinstance(value, exp.Subquery) else None
-    if keys or made_in is not numbered or not isinstance(counting, exp.Select) or len(counting.expressions) != 1:
+    counting = _select_in(value)
+    if keys or made_in is not numbered or counting is None or len(counting.expressions) != 1:
         return False
     return not counting.args.get("group") and _counts_rows(counting.expressions[0].unalias(), counting, numbered)
 
@@ -241,7 +257,10 @@ def _is_passing(select: exp.Select, *more: str) -> bool:
 
 
 def _is_count(e: exp.Expr) -> bool:
-    return isinstance(e, exp.Count) and isinstance(e.this, exp.Star | exp.Literal)
+    match e:
+        case exp.Count(this=exp.Star() | exp.Literal()):
+            return True
+    return False
 
 
 def _counting_join(size: exp.Column, select: exp.Select, numbered: exp.Select, keys: Sequence[str]) -> exp.Join | None:
@@ -249,18 +268,19 @@ def _counting_join(size: exp.Column, select: exp.Select, numbered: exp.Select, k
     joins: list[exp.Join] = select.args.get("joins") or []
     for join in joins:
         source = join.this
-        body = source.unnest() if isinstance(source, exp.Subquery) else None
-        if not isinstance(body, exp.Select) or join.side or join.kind not in ("", "INNER", "CROSS"):
+        body = _select_in(source)
+        if body is None or join.side or join.kind not in ("", "INNER", "CROSS"):
             continue
         named = [e for e in body.expressions if e.alias_or_name.lower() == size.name.lower()]
         group = body.args.get("group")
         by = [_as_text(e) for e in (group.expressions if group is not None else [])]
         if len(named) != 1 or (size.table and size.table.lower() != source.alias.lower()) or sorted(by) != sorted(keys):
             continue
-        count = named[0].unalias()
-        of_key = isinstance(count, exp.Count) and isinstance(count.this, exp.Column) and _as_text(count.this) in by
-        if not of_key and not _is_count(count):
-            continue
+        match named[0].unalias():
+            case exp.Count(this=exp.Column() as counted) if _as_text(counted) in by:
+                pass
+            case other if not _is_count(other):
+                continue
         pairs = _pairs(join)
         if pairs is not None and sorted(pairs) == sorted(keys) and _same_rows(body, numbered):
             return join
@@ -272,9 +292,9 @@ def _pairs(join: exp.Join) -> list[str] | None:
     on = join.args.get("on")
     if on is None:
         return [u.name.lower() for u in join.args.get("using") or []]
-    terms = [t.unnest() for t in on.unnest().flatten()] if isinstance(on.unnest(), exp.And) else [on.unnest()]
+    terms = _conjuncts(on)
     named = [{c.name.lower() for c in t.find_all(exp.Column)} for t in terms]
-    if any(not isinstance(t, exp.EQ) or len(n) != 1 for t, n in zip(terms, named, strict=True)):
+    if any(type(t) is not exp.EQ or len(n) != 1 for t, n in zip(terms, named, strict=True)):
         return None
     return [n.pop() for n in named]
 
@@ -286,26 +306,23 @@ def _groups_fit(select: exp.Select, numbered: exp.Select, keys: Sequence[str], j
         return False
     found = set()
     for e in group.expressions if group is not None else []:
-        if (
-            isinstance(e, exp.Literal)
-            and not e.is_string
-            and e.name.isdigit()
-            and int(e.name) <= len(select.expressions)
-        ):
-            e = select.expressions[int(e.name) - 1].unalias()
+        match e:
+            case exp.Literal(is_string=False) if e.name.isdigit() and int(e.name) <= len(select.expressions):
+                e = select.expressions[int(e.name) - 1].unalias()
         key = _key(e, select, numbered, join)
-        if key is None and not (isinstance(e, exp.Column) and e.table and not _steps(e, select)):
-            if not isinstance(e, exp.Column) or _steps(e, select) or not select.args.get("joins"):
+        match e:
+            case _ if key is not None:
+                found.add(key)
+            case exp.Column() if not _steps(e, select) and (e.table or select.args.get("joins")):
+                pass
+            case _:
                 return False
-            continue
-        if key is not None:
-            found.add(key)
     return found == set(keys)
 
 
 def _key(e: exp.Expr, select: exp.Select, numbered: exp.Select, join: exp.Join | None) -> str | None:
     """Return the column of the numbered rows that an expression is."""
-    if not isinstance(e, exp.Column):
+    if type(e) is not exp.Column:
         return None
     if join is not None and e.table and e.table.lower() == join.this.alias.lower():
         return e.name.lower()
@@ -346,10 +363,10 @@ def _counts_rows(count: exp.Expr, counting: exp.Select, numbered: exp.Select) ->
     if group is None:
         return _is_count(count) and _same_rows(counting, numbered)
     by = [_as_text(e) for e in group.expressions]
-    different = count.this if isinstance(count, exp.Count) else None
-    if not isinstance(different, exp.Distinct) or [_as_text(e) for e in different.expressions] != by:
-        return False
-    return _same_rows(counting, numbered)
+    match count:
+        case exp.Count(this=exp.Distinct(expressions=different)) if [_as_text(e) for e in different] == by:
+            return _same_rows(counting, numbered)
+    return False
 
 
 def _same_rows(counting: exp.Select, numbered: exp.Select) -> bool:
@@ -375,34 +392,30 @@ def _reads(select: exp.Select) -> tuple[Counter[str], Counter[str]]:
     joins = select.args.get("joins") or []
     where = select.args.get("where")
     for node in ([] if source is None else [source.this]) + [j.this for j in joins]:
-        body = node.unnest() if isinstance(node, exp.Subquery) else None
-        if isinstance(body, exp.Select) and not any(
+        body = _select_in(node)
+        if body is not None and not any(
             body.args.get(c) for c in ("group", "distinct", "having", "qualify", "limit", "offset")
         ):
             inner, conditions = _reads(body)
             tables, terms = tables + inner, terms + conditions
         else:
-            tables[node.name.lower() if isinstance(node, exp.Table) else _as_text(body or node)] += 1
+            tables[node.name.lower() if type(node) is exp.Table else _as_text(node)] += 1
     plain = [j for j in joins if not j.side and j.kind in ("", "INNER", "CROSS")]
     for join in joins:
         if join not in plain:
             terms[f"{join.side} {join.kind}"] += 1
     for condition in [*(j.args.get("on") for j in joins), where.this if where is not None else None]:
         if condition is not None:
-            for t in condition.unnest().flatten() if isinstance(condition.unnest(), exp.And) else [condition]:
-                terms[_as_text(t)] += 1
+            terms.update(map(_as_text, _conjuncts(condition)))
     return tables, terms
 
 
 def _as_text(e: exp.Expr) -> str:
     """Return an expression as text, its columns without their tables."""
-    plain = (
-        e.unnest()
-        .copy()
-        .transform(
-            lambda n: (
-                exp.column(n.name.lower()) if isinstance(n, exp.Column) and not isinstance(n.this, exp.Star) else n
-            )
-        )
-    )
+    plain = e.unnest().copy()
+    for column in [c for c in plain.find_all(exp.Column) if not c.is_star]:
+        bare = exp.column(column.name.lower())
+        if column is plain:
+            return bare.sql("duckdb")
+        column.replace(bare)
     return plain.sql("duckdb")

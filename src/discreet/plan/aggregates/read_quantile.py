@@ -40,19 +40,22 @@ def quantiles(a: AggregateCall) -> Applied:
 def within_group(a: AggregateCall) -> Applied:
     """PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x), MODE() WITHIN GROUP (ORDER BY x)."""
     inner, order = a.node.this, a.node.expression
-    terms = order.expressions if isinstance(order, exp.Order) else []
-    if len(terms) != 1 or not isinstance(terms[0], exp.Ordered):
-        raise UnsupportedQuery("WITHIN GROUP takes one ORDER BY.", hint=_EXAMPLE)
+    match order:
+        case exp.Order(expressions=[exp.Ordered(this=by) as term]):
+            pass
+        case _:
+            raise UnsupportedQuery("WITHIN GROUP takes one ORDER BY.", hint=_EXAMPLE)
     said = word(inner)
-    if isinstance(inner, exp.Mode) and inner.args.get("this") is None:
-        return "mode", (a.value(terms[0].this),)
-    plain = isinstance(inner, exp.PercentileCont | exp.PercentileDisc) and not inner.args.get("expression")
-    if not plain:
-        raise UnsupportedQuery(f"{said} does not go with WITHIN GROUP.", hint=_EXAMPLE)
-    shares, several = _shares(inner.args.get("this"), said)
-    if terms[0].args.get("desc"):
+    match inner:
+        case exp.Mode(this=None):
+            return "mode", (a.value(by),)
+        case exp.PercentileCont() | exp.PercentileDisc() if not inner.args.get("expression"):
+            shares, several = _shares(inner.args.get("this"), said)
+        case _:
+            raise UnsupportedQuery(f"{said} does not go with WITHIN GROUP.", hint=_EXAMPLE)
+    if term.args.get("desc"):
         shares = [Literal(float(1 - Fraction(str(s.value))), Type.REAL) for s in shares]
-    return _NAMES[type(inner)] + (LIST if several else ""), (_measurable(a, terms[0].this), *shares)
+    return _NAMES[type(inner)] + (LIST if several else ""), (_measurable(a, by), *shares)
 
 
 def least(a: AggregateCall) -> Applied:
@@ -68,7 +71,7 @@ def greatest(a: AggregateCall) -> Applied:
 def mode(a: AggregateCall) -> Applied:
     """MODE(x)."""
     argument = a.node.args.get("this")
-    if argument is None or isinstance(argument, exp.Distinct | exp.Star):
+    if not _is_value(argument):
         raise UnsupportedQuery("MODE needs one value.", hint="write MODE(x)")
     return "mode", (a.value(argument),)
 

@@ -117,9 +117,12 @@ def _to_char(node: exp.Expr) -> Applied:
     made = texts[0]
     for text in texts[1:]:
         made = exp.DPipe(this=made, expression=text)
-    if isinstance(made, exp.TimeToStr):
-        return "strftime", [made.this, made.args["format"]]
-    return ("||", [made.this, made.expression]) if isinstance(made, exp.DPipe) else ("coalesce", [made])
+    match made:
+        case exp.TimeToStr():
+            return "strftime", [made.this, made.args["format"]]
+        case exp.DPipe():
+            return "||", [made.this, made.expression]
+    return "coalesce", [made]
 
 
 def _strftime(moment: exp.Expr, form: str) -> exp.Expr:
@@ -178,14 +181,16 @@ def _moved(moment: exp.Expr, interval: exp.Expr, sign: int) -> Applied:
 
 
 def _steps(interval: exp.Expr, sign: int) -> list[tuple[str, exp.Expr]]:
-    if isinstance(interval, exp.ToDays):
-        return [("add_days", _times(interval.this, sign))]
-    nothing_but(interval, {"this", "unit"})
-    count, unit = interval.this, interval.args.get("unit")
-    if isinstance(count, exp.Literal) and count.is_string:
-        return _written(f"{count.name} {unit.name if unit else ''}", sign)
-    name, factor = _unit(unit.name if isinstance(unit, exp.Var) else "")
-    return [(name, _times(count, sign * factor))]
+    match interval, interval.args.get("unit"):
+        case exp.ToDays(this=days), _:
+            return [("add_days", _times(days, sign))]
+        case exp.Expr(this=exp.Literal(is_string=True) as text), unit:
+            nothing_but(interval, {"this", "unit"})
+            return _written(f"{text.name} {unit.name if unit else ''}", sign)
+        case _, unit:
+            nothing_but(interval, {"this", "unit"})
+            name, factor = _unit(unit.name if type(unit) is exp.Var else "")
+            return [(name, _times(interval.this, sign * factor))]
 
 
 def microseconds_of(node: exp.Expr) -> int | None:
@@ -195,10 +200,13 @@ def microseconds_of(node: exp.Expr) -> int | None:
         return None
     total = 0
     for name, count in _steps(interval, 1):
-        number = count.this if isinstance(count, exp.Neg) else count
-        if not isinstance(number, exp.Literal):
-            return None
-        total += (-1 if number is not count else 1) * int(number.name) * _LENGTHS[name]
+        match count:
+            case exp.Literal():
+                total += int(count.name) * _LENGTHS[name]
+            case exp.Neg(this=exp.Literal() as number):
+                total -= int(number.name) * _LENGTHS[name]
+            case _:
+                return None
     return total
 
 
