@@ -675,13 +675,16 @@ _MOST = (1 << 63) - 1
 
 def _word(value: Scalar) -> str | None:
     """Return a value as text that the database reads as just this value."""
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, bool):
-        return None
-    if isinstance(value, dt.datetime):
-        return value.isoformat(sep=" ")
-    return value.isoformat() if isinstance(value, dt.date) else repr(value)
+    match value:
+        case str():
+            return value
+        case None | bool():
+            return None
+        case dt.datetime():
+            return value.isoformat(sep=" ")
+        case dt.date():
+            return value.isoformat()
+    return repr(value)
 
 
 def _text(value: str) -> str:

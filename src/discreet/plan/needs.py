@@ -143,10 +143,11 @@ def equivalent(plan: Decided, given: Allocation, counted: tuple[float, float] | 
         ratios.append(Fraction(math.sqrt(less) if laplace else less))
     else:
         for one, other in zip((*alone.noises, *alone.trees), (*given.noises, *given.trees), strict=True):
-            if isinstance(one, DiscreteLaplaceNoise) and isinstance(other, DiscreteLaplaceNoise):
-                ratios.append(one.scale / other.scale)
-            elif isinstance(one, RoundedGaussianNoise) and isinstance(other, RoundedGaussianNoise):
-                ratios.append((one.sigma / other.sigma) ** 2)
+            match one, other:
+                case DiscreteLaplaceNoise(), DiscreteLaplaceNoise():
+                    ratios.append(one.scale / other.scale)
+                case RoundedGaussianNoise(), RoundedGaussianNoise():
+                    ratios.append((one.sigma / other.sigma) ** 2)
     if alone.threshold is not None and given.threshold is not None:
         share -= Fraction(1, _width(plan))
         if not ratios or isinstance(alone.noises[0], DiscreteLaplaceNoise):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
@@ -45,9 +45,9 @@ def narrowed(expr: Expr, interval: Interval, where: Expr | None) -> Interval:
     low, high = interval
     whole = expr.type is Type.INT
     for operator, constants in terms:
-        if not all(isinstance(c, int | float) and not isinstance(c, bool) and math.isfinite(c) for c in constants):
+        numbers = [Fraction(c) for c in constants if _is_number(c)]
+        if len(numbers) < len(constants):
             continue
-        numbers = [Fraction(c) for c in constants if isinstance(c, int | float)]
         if operator in (">", ">=", "=", "in"):
             low = max(low, min(numbers) + (whole and operator == ">"))
         if operator in ("<", "<=", "=", "in"):
@@ -111,6 +111,10 @@ def _term(expr: Expr, part: Expr) -> Iterator[Term]:
         found = [_constant(expr, a) for a in args[1:]]
         if args[0] == expr and None not in found:
             yield "in", tuple(found)
+
+
+def _is_number(value: Scalar) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _constant(expr: Expr, of: Expr) -> Scalar:

@@ -138,14 +138,15 @@ def _measured(after: Query, before: Query) -> _Pairs:
         if tree_read not in own.trees:
             continue
         other = b.trees[own.trees.index(tree_read)]
-        if isinstance(law, ExponentialQuantile) and isinstance(other, ExponentialQuantile):
-            yield float(other.epsilon), float(law.epsilon)
-        elif isinstance(law, ExponentialQuantile):
-            yield rank_errors(replace(law, epsilon=Fraction(1)), tree_read.shape, moves)
-        elif isinstance(other, ExponentialQuantile):
-            yield rank_errors(replace(other, epsilon=Fraction(1)), tree_read.shape, moves)[::-1]
-        else:
-            yield law.variance, other.variance
+        match law, other:
+            case ExponentialQuantile(), ExponentialQuantile():
+                yield float(other.epsilon), float(law.epsilon)
+            case ExponentialQuantile(), _:
+                yield rank_errors(replace(law, epsilon=Fraction(1)), tree_read.shape, moves)
+            case _, ExponentialQuantile():
+                yield rank_errors(replace(other, epsilon=Fraction(1)), tree_read.shape, moves)[::-1]
+            case _:
+                yield law.variance, other.variance
 
 
 def _read(after: Query, before: Query) -> _Pairs:

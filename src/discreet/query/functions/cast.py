@@ -53,23 +53,41 @@ def _read(x: Any, target: Type) -> Any:
             y = float(_plain(x) if isinstance(x, str) else x)
             return y if math.isfinite(y) else None
         case Type.INT:
-            y = int(x) if isinstance(x, int) else round(x) if isinstance(x, float) else _whole(_plain(str(x)))
-            return y if -(1 << 63) <= y < 1 << 63 else None
-        case Type.BOOL if isinstance(x, int | float):
-            return bool(x)
+            return _as_int(x)
         case Type.BOOL:
-            return True if str(x).lower() in _TRUE else False if str(x).lower() in _FALSE else None
+            return _as_bool(x)
         case Type.DATE:
             return x.date() if isinstance(x, dt.datetime) else _day(str(x))
         case _:
             return as_time(x) if isinstance(x, dt.date) else _moment(str(x))
 
 
+def _as_int(x: Any) -> int | None:
+    match x:
+        case int():
+            y = int(x)
+        case float():
+            y = round(x)
+        case _:
+            y = _whole(_plain(str(x)))
+    return y if -(1 << 63) <= y < 1 << 63 else None
+
+
+def _as_bool(x: Any) -> bool | None:
+    match x:
+        case int() | float():
+            return bool(x)
+    return True if str(x).lower() in _TRUE else False if str(x).lower() in _FALSE else None
+
+
 def _as_text(x: Any) -> str:
-    if isinstance(x, dt.datetime):
-        text = x.isoformat(sep=" ")
-        return text.rstrip("0") if x.microsecond else text
-    return str(x).lower() if isinstance(x, bool) else str(x)
+    match x:
+        case dt.datetime():
+            text = x.isoformat(sep=" ")
+            return text.rstrip("0") if x.microsecond else text
+        case bool():
+            return str(x).lower()
+    return str(x)
 
 
 def _plain(text: str) -> str:

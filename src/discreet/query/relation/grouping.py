@@ -192,15 +192,17 @@ _INSIDE = "inside there are COUNT, COUNT(DISTINCT x), COUNT_IF, SUM, AVG, MIN, M
 def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
     """Return an aggregate, and the type of its values."""
     where = None
-    if isinstance(node, exp.Filter):
-        where = as_condition(stage.bind(node.expression.this), "FILTER (WHERE …)")
-        node = node.this
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "mean" and len(node.expressions) == 1:
-        node = exp.Avg(this=node.expressions[0])
-    if isinstance(node, exp.CountIf):
-        node = exp.Count(this=exp.If(this=node.this, true=exp.Literal.number(1)))
-    if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue):
-        node = node.this
+    match node:
+        case exp.Filter():
+            where = as_condition(stage.bind(node.expression.this), "FILTER (WHERE …)")
+            node = node.this
+    match node:
+        case exp.Anonymous(expressions=[of]) if node.name.lower() == "mean":
+            node = exp.Avg(this=of)
+        case exp.CountIf():
+            node = exp.Count(this=exp.If(this=node.this, true=exp.Literal.number(1)))
+        case exp.IgnoreNulls(this=exp.AnyValue() as inner):
+            node = inner
     name, argument = _PLAIN.get(type(node)), node.args.get("this")
     if name is None:
         word = node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
@@ -208,19 +210,21 @@ def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
         raise UnsupportedQuery(f"{word.upper()} is not supported inside a subquery{why}.", hint=_INSIDE)
     if any(part and place not in ("this", "big_int") for place, part in node.args.items()):
         raise UnsupportedQuery(f"This form of {name.upper()} is not supported inside a subquery.", hint=_INSIDE)
-    if isinstance(argument, exp.Order):
-        raise UnsupportedQuery(f"{name.upper()} does not depend on an order.", hint="leave ORDER BY out of it")
-    if isinstance(argument, exp.Distinct):
-        if len(argument.expressions) != 1 or name not in ("count", "min", "max"):
-            raise UnsupportedQuery(
-                f"{name.upper()}(DISTINCT …) is not supported inside a subquery.",
-                hint="count different values of one column",
-            )
-        argument, name = argument.expressions[0], "count distinct" if name == "count" else name
-    if name == "count" and (argument is None or isinstance(argument, exp.Star | exp.Literal)):
-        return Fold("count", None if where is None else _kept(Literal(1, Type.INT), where)), Type.INT
-    if argument is None or isinstance(argument, exp.Star):
-        raise UnsupportedQuery(f"{name.upper()} needs one column.", hint=f"write {name.upper()}(x)")
+    match argument:
+        case exp.Order():
+            raise UnsupportedQuery(f"{name.upper()} does not depend on an order.", hint="leave ORDER BY out of it")
+        case exp.Distinct():
+            if len(argument.expressions) != 1 or name not in ("count", "min", "max"):
+                raise UnsupportedQuery(
+                    f"{name.upper()}(DISTINCT …) is not supported inside a subquery.",
+                    hint="count different values of one column",
+                )
+            argument, name = argument.expressions[0], "count distinct" if name == "count" else name
+    match argument:
+        case None | exp.Star() | exp.Literal() if name == "count":
+            return Fold("count", None if where is None else _kept(Literal(1, Type.INT), where)), Type.INT
+        case None | exp.Star():
+            raise UnsupportedQuery(f"{name.upper()} needs one column.", hint=f"write {name.upper()}(x)")
     value = _kept(stage.bind(argument), where)
     return _typed(name, value)
 
