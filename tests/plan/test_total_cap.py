@@ -8,6 +8,8 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+import duckdb
+import numpy as np
 import pytest
 
 from discreet.catalog.schema import TableSchema
@@ -85,6 +87,7 @@ def test_the_cap_on_all_rows_never_costs_more_and_replacement_has_the_factors_of
 
 SQL = {
     "declared": "SELECT region, COUNT(*), COUNT(x), SUM(x), AVG(v), COUNT(DISTINCT uid) FROM t GROUP BY region",
+    "rows": "SELECT region, COUNT(*), COUNT(x), SUM(x), AVG(v) FROM t GROUP BY region",
     "private": "SELECT other, SUM(v), AVG(x) FROM t GROUP BY other",
     "tree": "SELECT region, MEDIAN(x), MAX(x) FROM t GROUP BY region",
     "distinct": "SELECT region, COUNT(DISTINCT x) AS d FROM t GROUP BY region",
@@ -105,9 +108,9 @@ def test_alone_it_needs_one_window_and_costs_what_one_group_with_all_rows_costs(
     query = plan(name, relation)
     times = 1 if relation is ADD else 2
     for text in query.statements:
-        assert (
-            text.replace("count(*) OVER (PARTITION BY u)", "").count("OVER (PARTITION BY u") == 1
-        )  # weights count groups
+        others = text.replace("count(*) OVER (PARTITION BY u)", "")  # weights count groups
+        assert others.count("OVER (PARTITION BY u") == 1
+    assert ('"unit groups"' in query.sql) == (name in ("declared", "private"))  # else nothing is tallied
     for measure, s in zip(query.question.measures, query.sensitivities, strict=True):
         assert s.l1 == times * 4 * measure.of_one_row or (measure.is_of_units and s.l1 == s.l0)
         assert s.l0 == min(times * 4, query.question.keys.count or times * 4)
@@ -146,6 +149,15 @@ FORGED = [
     ("declared", "a cap that is not a number", "<= 4\n", "<= v0\n"),
     ("declared", "a clamp away from 0", "coalesce(s_v1, 0), 0)", "coalesce(s_v1, 0), 1)"),
     ("declared", "a constant for no value", "coalesce(s_v1, 0)", "coalesce(s_v1, 40)"),
+    ("rows", "one row more", "<= 4\n", "<= 5\n"),
+    ("rows", "no cap", f"QUALIFY row_number() OVER (PARTITION BY u ORDER BY {ORDER}) <= 4", ""),
+    ("rows", "all rows", 'FROM "unit capped" GROUP', 'FROM "unit rows" GROUP'),
+    ("rows", "ranked within each group", "PARTITION BY u", "PARTITION BY u, g0"),
+    ("rows", "values that are larger", 'greatest(s."x", 0), 10)', 'greatest(s."x", 0), 20)'),
+    ("rows", "a sum twice", "sum(v1), 0)", "sum(v1) + sum(v1), 0)"),
+    ("rows", "a row counted twice", "count(*), 0)", "count(*) * 2, 0)"),
+    ("rows", "groups by another column", "GROUP BY g0", "GROUP BY v0"),
+    ("rows", "only some sums", "GROUP BY g0", "GROUP BY g0 HAVING count(*) > 1"),
     ("declared", "a sum of rows that are larger", 'greatest(s."x", 0), 10)', 'greatest(s."x", 0), 20)'),
 ]
 
@@ -185,3 +197,19 @@ def test_a_plan_that_says_less_than_the_sum_of_squares_is_refused() -> None:
             said = (*query.sensitivities[:i], less, *query.sensitivities[i + 1 :])
             with pytest.raises(InternalError):
                 again.check(claim_of(replace(query, sensitivities=said)))
+
+
+def test_rows_that_are_not_tallied_add_up_to_the_same_integers() -> None:
+    queries = [plan("rows"), plan("declared")]  # the second also counts units, which tallies rows
+    draw = np.random.default_rng(5)
+    with duckdb.connect() as db:
+        db.execute("CREATE TABLE t (uid BIGINT, region VARCHAR, x BIGINT, v DOUBLE)")
+        for _ in range(80):
+            values = [[None, -3, 2, 40][draw.integers(4)], [None, 1.25, float("nan"), -9.0][draw.integers(4)]]
+            row = [int(draw.integers(7)), ["a", "b", None, "z"][draw.integers(4)], *values]
+            db.execute("INSERT INTO t VALUES (?, ?, ?, ?)", row)
+        found = [{k: cells for k, *cells in db.execute(q.sql, {"secret": 9}).fetchall()} for q in queries]
+    assert len(found[0]) == 3 and found[0].keys() == found[1].keys()
+    for i, measure in enumerate(queries[0].question.measures):
+        j = queries[1].question.measures.index(measure)
+        assert {k: cells[i] for k, cells in found[0].items()} == {k: cells[j] for k, cells in found[1].items()}

@@ -395,7 +395,26 @@ def _leaf_kind(leaves: int) -> str:
 
 
 def _per_unit(b: BoundedQuery) -> str:
+    if _adds_rows(b):
+        return _per_capped_row(b)
     return f"{_bounded(b, _names('g', len(b.keys.exprs)))}\n{_totals(b)}"
+
+
+def _adds_rows(b: BoundedQuery) -> bool:
+    """Whether a cap on all rows of a unit stands alone and each row adds its own number, so that none are tallied."""
+    alone = b.most is not None and b.max_rows >= b.most and not b.ranks_groups
+    return alone and all(m.adds_up and not m.has_bounds for m in b.measures)
+
+
+def _per_capped_row(b: BoundedQuery) -> str:
+    """Return the sums over the rows that a cap on all of a unit's leaves: as many times what one row adds is what the
+    unit adds.
+    """
+    values, g = _Values(b.measures), _names("g", len(b.keys.exprs))
+    sums = [f"CAST(coalesce({m.summed(values.name)}, 0) AS VARCHAR) AS m{i}" for i, m in enumerate(b.measures)]
+    by = f" GROUP BY {', '.join(g)}" if g else ""
+    capped = _capped(b, ["u", *g, *values.names])
+    return f'{rows_with(b, values.columns())}{capped}\nSELECT {", ".join([*g, *sums])} FROM "unit capped"{by}'
 
 
 def _bounded(b: BoundedQuery, beside: Sequence[str]) -> str:

@@ -284,7 +284,11 @@ def _from_source(select: exp.Select, source: PrivateRows, allowed: set[str]) -> 
 def _by_unit(
     tree: exp.Select, ctes: dict[str, exp.Expr], keys: list[str], sums: list[exp.Expr], source: PrivateRows
 ) -> Derived:
-    """Units of many rows: rows → tallies of each (unit, group) → bounded contributions of the ranked groups → sums."""
+    """Units of many rows: rows → tallies of each (unit, group) → bounded contributions of the ranked groups → sums; or
+    sums over rows, so many of which a unit has.
+    """
+    if "unit bounded" not in ctes:
+        return _by_capped_row(tree, ctes, keys, sums, source)
     reads_stage(tree, "unit bounded", {"expressions", "from_", "group", "with_"})
     grouped_by(tree, keys)
     if not are_columns([e.unalias() for e in tree.expressions[: len(keys)]], keys):
@@ -315,6 +319,22 @@ def _by_unit(
         sizes = [row_size(inner[s.this.name], s_, tallied, stages.row) for s, s_ in zip(sums, spans, strict=True)]
         totals = tuple(stages.most * size for size in sizes)
     return Derived(min(found, default=None), spans, len(keys), lengths(stages.listed, keys), totals)
+
+
+def _by_capped_row(
+    tree: exp.Select, ctes: dict[str, exp.Expr], keys: list[str], sums: list[exp.Expr], source: PrivateRows
+) -> Derived:
+    """Units of so many rows in all, each of which is in one group and adds its own number to it."""
+    reads_stage(tree, "unit capped", {"expressions", "from_", "group", "with_"})
+    grouped_by(tree, keys)
+    if not are_columns([e.unalias() for e in tree.expressions[: len(keys)]], keys):
+        reject("what the groups are")
+    _, row, lists = unit_rows(ctes, source)
+    row, most = _capped(stage_of(ctes, "unit capped"), keys, row)
+    each = [_row_span(s, row) for s in sums]
+    spans = tuple((most * low, most * high) for low, high in each)
+    totals = tuple(most * max(-low, high) for low, high in each)
+    return Derived(most, spans, len(keys), lengths(_sizes(keys, row, lists, key_lists(ctes)), keys), totals)
 
 
 def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRows, *, outer: bool = False) -> Stages:
