@@ -132,6 +132,11 @@ def test_what_is_refused_names_why_and_costs_nothing(session: Session, sql: str,
     assert session.remaining == before
 
 
+def test_columns_of_one_name_are_numbered(session: Session) -> None:
+    release = session.sql("SELECT n, n FROM (SELECT COUNT(*) AS n FROM visits)", epsilon=10**18)
+    assert release.columns == ["n", "n_1"]
+
+
 def test_a_part_that_lacks_bounds_says_so() -> None:
     with connected() as session, pytest.raises(MissingBounds, match="person"):
         session.plan(

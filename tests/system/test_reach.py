@@ -52,7 +52,7 @@ def test_no_fewer_queries_of_others_are_answered(name: str, tmp_path: Path) -> N
     answered = []
     with connected(name, tmp_path) as session:
         for query in map(json.loads, (CORPORA / f"{name}.jsonl").read_text().splitlines()):
-            priced = {} if "OPTIONS" in query["sql"].upper() else {"epsilon": 1, "delta": "1e-6"}
+            priced: dict[str, Any] = {} if "OPTIONS" in query["sql"].upper() else {"epsilon": 1, "delta": "1e-6"}
             try:
                 session.plan(query["sql"], dialect=query["dialect"], **priced)
             except DiscreetError as refusal:  # and nothing else

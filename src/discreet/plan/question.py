@@ -26,9 +26,11 @@ from discreet.plan.measures.ranges import CappedRanges, Facts, Missing, Ranges
 from discreet.plan.nodes.node import Key, Measured, Node, answer_node, measured_in
 from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 from discreet.query.bind import TableScope, as_condition, bind, bind_row, call
+from discreet.query.dialects.dialect import written
 from discreet.query.expr import Expr, Literal, columns_of
 from discreet.query.grouping_sets import Sets
 from discreet.query.keys import MOST_SHOWN, GroupKeys, find_keys, in_grid
+from discreet.query.merge import merged
 from discreet.query.parse import (
     Ordering,
     Select,
@@ -310,6 +312,8 @@ def read_question(
 
 def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None, *, selects: bool) -> Question:
     select = parse_select(sql, [t.name for t in tables])
+    if select.table is None and (text := _of_one_table(select.tree, tables)) is not None:
+        select = parse_select(text, [t.name for t in tables])
     if select.table is not None:
         table = find_table(select.table, tables)
         if table.reached is None and not table.public:
@@ -328,6 +332,13 @@ def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None, *, sel
     except MissingBounds as error:
         raise drafted.in_words(error) from None
     return _bound(sql, select, relation.table, names, relation, ranges, outputs, selects=selects)
+
+
+def _of_one_table(tree: exp.Select, tables: Sequence[TableSchema]) -> str | None:
+    """Return the question without derived tables that only pick rows, where each row is a unit; None of others."""
+    rows = [t.name for t in tables if not t.public and t.unit.is_row]
+    made = merged(tree, {}, rows) if rows else None
+    return None if made is None else written(made)
 
 
 def _bound(

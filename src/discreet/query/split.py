@@ -18,6 +18,7 @@ from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.query.bind import TableScope, bind_row
 from discreet.query.dialects.dialect import written
 from discreet.query.expr import Expr
+from discreet.query.merge import merged
 from discreet.query.parse import (
     KNOWN_INSIDE,
     default_name,
@@ -193,6 +194,9 @@ class _Splitter:
         return _Read(made, is_result=any(s.is_result for s in sides))
 
     def _select(self, tree: exp.Select, scope: _Scope, *, inside: bool) -> _Read:
+        rows = [t.name for t in self.tables if not t.public and t.unit.is_row]
+        named = {w.named.name.lower(): w.named.query for w in scope if not w.named.columns} if rows else {}
+        tree = (merged(tree, named, rows) if rows else None) or tree
         counted = self._number_of_groups(tree, scope)
         if counted is not None:
             return self._over_people(counted, scope, inside=inside)
