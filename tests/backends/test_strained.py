@@ -235,3 +235,12 @@ def test_files_with_coarse_times_stand_among_others_in_a_glob(tmp_path: Path) ->
         ledger=":memory:",
     ) as session:
         assert abs(session.sql("SELECT COUNT(*) AS n FROM t", epsilon=8).rows[0][0] - 7) <= 30
+
+
+def test_times_of_microseconds_need_no_other_reader(tmp_path: Path) -> None:
+    extremes = [0, 1, -1, (1 << 63) - 1, -(1 << 63), 1 - (1 << 63)]
+    for unit in ("us", "ns"):
+        table = pa.table({"x": raw(pa.timestamp(unit), extremes)})
+        pq.write_table(table, tmp_path / f"{unit}.parquet", store_schema=False)
+        found, view = shown(tmp_path / f"{unit}.parquet")
+        assert "read_parquet(" in view and found[-1] == len(extremes)

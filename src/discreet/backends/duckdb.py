@@ -257,7 +257,7 @@ class DuckDB:
             made = (name, frozenset(of))
             if made not in self._frames:
                 self._frames[made] = source.frames(of)
-            for view, frame in self._frames[made].items():
+            for view, frame in list(self._frames[made].items()):
                 cursor.register(view, frame)
         return cursor
 

@@ -230,10 +230,10 @@ def _parquet(name: str, files: Callable[[], list[str]], connection: duckdb.DuckD
         streams[view] = parquet_stream(some)
         return Scan(identifier(view))
 
-    return Source("Parquet", scans, files, frames=lambda _: dict(streams))
+    return Source("Parquet", scans, files, frames=lambda _: streams)  # which later files may add to
 
 
-_STRAINED = re.compile("MILLIS|TIME_|TimeType")
+_STRAINED = re.compile("MILLIS(?!=<null>)|TIME_|TimeType")
 """Types of Parquet's on whose values the database's reader fails where they do not fit its own."""
 
 _PARQUET_SCAN = (

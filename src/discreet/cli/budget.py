@@ -50,7 +50,7 @@ def command(
 
     Of several ledgers it says too what it means when one population is in more than one of them.
 
-    Nothing here costs anything but --people-summary, which is a question about those people: it is charged to each of
+    Nothing here costs anything but --people-summary, which is a query about those people: it is charged to each of
     them, and to the account. Asked again before anything else was, it is free.
     """
     from discreet.ledger.ledger import Ledger, warnings

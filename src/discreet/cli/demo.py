@@ -209,7 +209,7 @@ def ask_about_visits(scene: Scene) -> None:
     tell(
         f"""The caps have a price: what lies above them is not counted. These costs add up to
         ${capped / 1e6:.1f} million, and the true ones to ${exact / 1e6:.1f} million. Intervals are about the
-        capped answer; how to choose caps: {page("how-to/choose-bounds")}"""
+        capped result; how to choose caps: {page("how-to/choose-bounds")}"""
     )
 
 
@@ -235,7 +235,7 @@ def attack(scene: Scene) -> None:
     show(EVERYONE + "\n\n" + all_but(59).replace(" AND NOT", "\n    AND NOT"))
     with_her, without = scene.truth(EVERYONE)[0][0], scene.truth(all_but(59))[0][0]
     tell(
-        f"""Exact answers give her away: {with_her:,} − {without:,} = {with_her - without}, so she
+        f"""Exact results give her away: {with_her:,} − {without:,} = {with_her - without}, so she
         does. Any database that answers exactly does this, however many people each total counts."""
     )
     noisy_with = scene.adults.sql(EVERYONE, epsilon=EPSILON).rows[0][0]
@@ -252,12 +252,12 @@ def attack(scene: Scene) -> None:
     yes, no = (_guesses(scene, age) for age in (59, 58))
     total = float(2 * EPSILON)
     tell(
-        f"""Private answers tell next to nothing. In {ATTEMPTS} further attempts on a practice account, the
+        f"""Private results tell next to nothing. In {ATTEMPTS} further attempts on a practice account, the
         difference said "she does" {yes} times about her, and {no} times about her colleague of 58,
         who does not."""
     )
     tell(
-        f"""That is the promise. Two answers at ε = 0.1 make ε = {total:g} together, so whoever
+        f"""That is the promise. Two results at ε = 0.1 make ε = {total:g} together, so whoever
         starts from an even chance ends, by the best use of them, at most at {
             math.exp(total) / (1 + math.exp(total)):.0%}."""
     )
@@ -302,7 +302,7 @@ def average(scene: Scene) -> None:
             refusal = error.message
     exact = scene.truth(reworded(0))[0][0]
     off = abs(sum(answers) / len(answers) - exact)
-    tell(f"After {len(answers)} answers at ε = 0.05, whose average is {off:,.0f} off, the ledger refuses:")
+    tell(f"After {len(answers)} results at ε = 0.05, whose average is {off:,.0f} off, the ledger refuses:")
     show(refusal)
     tell(
         """No file name, new session, second process or other analyst gets round it, since the

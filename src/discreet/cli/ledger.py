@@ -128,7 +128,7 @@ def export(ledger: str) -> None:
     """Print the public entries of LEDGER as lines of JSON; `discreet ledger verify` checks them.
 
     The first line says how many entries follow and to which head they lead. No secret is in it, and no person's
-    spending; all questions and all releases are.
+    spending; all queries and all releases are.
     """
     from discreet.ledger.ledger import Ledger
 
@@ -186,7 +186,7 @@ def budget(ledger: str, population: str, budget: Amounts, per_query: Fraction | 
 @_of_account
 @_signed
 def freeze(ledger: str, population: str, **signed: Any) -> None:
-    """Take no charge to POPULATION until it is thawed; what was answered is still free."""
+    """Take no charge to POPULATION until it is thawed; stored results are still free."""
     with _account(ledger, population) as account:
         account.freeze(**signed)
         output.say(f"The account of {account.population} is frozen.")
@@ -207,7 +207,7 @@ def thaw(ledger: str, population: str, **signed: Any) -> None:
 @_of_account
 @_signed
 def close(ledger: str, population: str, **signed: Any) -> None:
-    """Never take a charge to POPULATION again; what was answered is still free. It cannot be undone."""
+    """Never take a charge to POPULATION again; stored results are still free. It cannot be undone."""
     with _account(ledger, population) as account:
         account.close(**signed)
         output.say(f"The account of {account.population} is closed for ever.")
@@ -224,7 +224,7 @@ def close(ledger: str, population: str, **signed: Any) -> None:
 def analyst(
     ledger: str, population: str, name: str, cap: Amounts, per_query: Fraction | None, group: str | None, **signed: Any
 ) -> None:
-    """Let NAME spend CAP of the budget of POPULATION; from the first analyst on every question names who asks."""
+    """Let NAME spend CAP of the budget of POPULATION; from the first analyst on every query names who asks."""
     with _account(ledger, population) as account:
         account.cap_analyst(name, _budget(cap, per_query), group=group, **signed)
         output.say("\n".join(account.seen_by(name).promises()))

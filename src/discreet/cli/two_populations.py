@@ -1,4 +1,4 @@
-"""`discreet both`: ask one question of rows that belong to two populations, and charge both."""
+"""`discreet both`: ask one query of rows that belong to two populations, and charge both."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def command(
     """Ask QUERY of SOURCE, whose rows are of two populations at once, and charge both.
 
     A row about a visit is about a patient and about a doctor. One noise protects the units of both; each
-    population's account is charged by how far one of its own units can move the answer, or neither is.
+    population's account is charged by how far one of its own units can move the result, or neither is.
     What may differ between the two is written NAME=VALUE, once for each; without a name it holds for both.
     """
     how = Answering.taken_from(answering)
