@@ -20,6 +20,7 @@ PYTHON_ALONE = {
     "engine/session.py": "recipes",
     "engine/connect.py": "two populations, whose options `both` checks itself",
     "engine/sql_recipe.py": "a number for each of two populations",
+    "engine/plain_copy.py": "estimators of one's own",
     "backends/sources.py": "sources that are no path",
     "catalog/schema.py": "whole dates, which --range cannot say",
     "ledger/ledger.py": "curves, which no option gives",

@@ -20,7 +20,18 @@ _PLAIN: tuple[str, ...] = (
     "noise",
     "population",
 )
-_PLAIN += ("relation", "truncation", "version", "per_query", "max_groups", "max_rows", "max_contributions")
+_PLAIN += (
+    "basis",
+    "solver",
+    "target",
+    "relation",
+    "truncation",
+    "version",
+    "per_query",
+    "max_groups",
+    "max_rows",
+    "max_contributions",
+)
 _CAPS = _PLAIN[-3:]
 _STARTS = re.compile(
     r"(?<![\w.(-])(?:(?P<name>[a-z_]+)=(?=[^=\s,;:.)])|(?P<call>(?:dp\.)?(?:PrivacyUnit\.row|PrivacyUnit|Range|Values|Budget)\())"

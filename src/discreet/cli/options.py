@@ -237,6 +237,21 @@ def question(command: F) -> F:
     return command
 
 
+def without(left_out: frozenset[str], add: Callable[[F], F]) -> Callable[[F], F]:
+    """Return what adds the same arguments and options to a command but for some of them, of a SOURCE alone."""
+
+    def added(command: F) -> F:
+        command = add(command)
+        made: list[click.Parameter] = getattr(command, "__click_params__")  # noqa: B009  # click's own place for them
+        made[:] = [p for p in made if not left_out & {*p.opts}]
+        for p in made:
+            if isinstance(p, click.Argument):
+                p.required, p.metavar = False, "[SOURCE]"
+        return command
+
+    return added
+
+
 class QueryCommand(click.Command):
     """Command over a query, whose help lists its options by groups."""
 

@@ -20,6 +20,7 @@ COMMANDS = {  # in the order of the help; each module is imported when its comma
     "tables": "discreet.cli.tables",
     "sql": "discreet.cli.sql",
     "plan": "discreet.cli.plan",
+    "learn": "discreet.cli.learn",
     "both": "discreet.cli.two_populations",
     "account": "discreet.cli.account",
     "verify": "discreet.cli.verify",

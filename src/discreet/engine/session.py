@@ -451,7 +451,7 @@ class Session:
         self,
         estimator: Any,
         *,
-        features: Sequence[str],
+        features: Sequence[str] | None = None,
         target: str | None = None,
         table: str | None = None,
         where: str | None = None,
@@ -464,7 +464,7 @@ class Session:
 
         Args:
             estimator: of `discreet.learn`, with its ε and δ; it stays unfitted.
-            features: columns.
+            features: columns; left out, all of which something is declared, without the target.
             target: the column that is predicted, of an estimator that predicts one.
             table: the table, where there are several.
             where: a condition on its rows, in SQL.
@@ -485,7 +485,7 @@ class Session:
         self,
         estimator: Any,
         *,
-        features: Sequence[str],
+        features: Sequence[str] | None = None,
         target: str | None = None,
         table: str | None = None,
         where: str | None = None,
@@ -624,7 +624,7 @@ class Session:
         return room, room.AskedSynthesis(*given).recipe(self._desk.tables)
 
     def _learning(
-        self, estimator: Any, features: Sequence[str], target: str | None, table: str | None, where: str | None
+        self, estimator: Any, features: Sequence[str] | None, target: str | None, table: str | None, where: str | None
     ) -> Recipe[Any, Any]:
         """Return the recipe of a fit."""
         own = self._own(estimator, "asked_of")

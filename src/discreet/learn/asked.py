@@ -148,7 +148,7 @@ class AskedColumns:
     def of(
         cls,
         tables: Sequence[TableSchema],
-        features: Sequence[str],
+        features: Sequence[str] | None,
         target: str | None,
         table: str | None,
         where: str | None,
@@ -160,7 +160,7 @@ class AskedColumns:
             MissingBounds: nothing is declared of a column.
             InvalidParameter: it cannot be read so.
         """
-        if isinstance(features, str) or not features:
+        if isinstance(features, str) or features == []:
             raise InvalidParameter("features= is a list of columns.", hint="features=['age', 'sex'], target='income'")
         if table is None:
             private = [t.name for t in tables if not t.public]
@@ -168,8 +168,16 @@ class AskedColumns:
                 raise InvalidParameter(f"table= must be one of {', '.join(map(repr, private))}.")
             (table,) = private
         own = find_table(table, tables)
-        names = [own.find(name) for name in features]
         goal = [] if target is None else [own.find(target)]
+        if features is None:
+            names = [name for name in own.facts if name not in (*goal, own.unit.column)]
+        else:
+            names = [own.find(name) for name in features]
+        if not names:
+            raise MissingBounds(
+                "Nothing is declared of any column to learn from.",
+                hint="columns={'age': dp.Range(LOW, HIGH)}, or dp.Values(…), when you connect",
+            )
         if len({*names, *goal}) < len(names) + len(goal):
             raise InvalidParameter("features= and target= are different columns.")
         missing = [name for name in (*names, *goal) if name not in own.facts]

@@ -204,7 +204,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def asked_of(
         self,
         tables: Sequence[TableSchema],
-        features: Sequence[str],
+        features: Sequence[str] | None,
         target: str | None,
         table: str | None,
         where: str | None,
