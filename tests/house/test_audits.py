@@ -19,6 +19,7 @@ ESTIMATORS = ("learn", "synth", "sketch", "local")
 """Packages each of whose public classes gives a guarantee of its own."""
 
 NO_GUARANTEE = {
+    "ChosenModel": "made of what `choose` released",
     "Domain": "a public list of values",
     "Estimate": "made of reports that were released",
     "EvaluatedNumber": "made of noisy counts",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from discreet.learn.bayes import GaussianNB as GaussianNB
+from discreet.learn.choice import ChosenModel as ChosenModel
+from discreet.learn.choice import choose as choose
 from discreet.learn.clusters import KMeans as KMeans
 from discreet.learn.estimator import load as load
 from discreet.learn.evaluation import EvaluatedNumber as EvaluatedNumber
