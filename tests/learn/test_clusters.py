@@ -44,7 +44,8 @@ class CountsTwice(Clustering):
     """A broken twin: a row counts twice."""
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Any:
-        weights, factor = super().each(people, of, args)
+        found: Any = super().each(people, of, args)
+        weights, factor = found
         return weights * 2, factor
 
 
@@ -52,7 +53,8 @@ class ChangesPlaces(Clustering):
     """A broken twin: clusters change places where the number of rows is odd."""
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Any:
-        weights, factor = super().each(people, of, args)
+        found: Any = super().each(people, of, args)
+        weights, factor = found
         return np.roll(weights, people.size % 2, axis=1), factor
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import discreet as dp
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InvalidParameter, MissingBounds, NotPrivate, UnknownColumn
 from discreet.synth import Adaptive, Independent, Synthetic, load
+from discreet.synth import asked as asking
 from discreet.verify.certificate.checker import check
 
 PLACE = np.arange(3000)
@@ -39,6 +41,14 @@ COLUMNS: dict[str, Any] = {
 }
 NAMES = [*COLUMNS]
 ASKED: dict[str, Any] = {"epsilon": 10, "delta": "1e-6", "columns": NAMES, "bins": 20}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_components() -> Iterator[None]:
+    """Mixtures of few products, so that a fit takes little time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asking, "COMPONENTS", 40)
+        yield
 
 
 def session(frame: pd.DataFrame = FRAME, **given: Any) -> Session:
@@ -200,6 +210,23 @@ def test_people_with_many_rows_count_with_some_of_them() -> None:
     with session(frame) as s:
         once = s.plan_synthesis(**ASKED)
     assert twice.sigma == pytest.approx(2 * once.sigma, rel=1e-3)
+
+
+def test_choices_of_pairs_are_refused_in_accounts_of_gaussian_noise() -> None:
+    columns = {f"c{i}": dp.Values(True, False) for i in range(11)}
+    frame = pd.DataFrame(dict.fromkeys(columns, AGE > 50))
+    given: dict[str, Any] = {"unit": dp.PrivacyUnit.row(), "columns": columns, "filter": "gdp"}
+    with session(frame, **given) as s:
+        assert s.plan_synthesis(epsilon=1, delta="1e-6").pairs == (36, 55)
+        with pytest.raises(InvalidParameter, match="the gdp filter cannot add it up"):
+            s.synthesize(epsilon=1, delta="1e-6")
+        made = s.synthesize(epsilon=1, delta="1e-6", workload={("c0", "c1"): 3, ("c2", "c1"): 1}, label="c1")
+        assert [fact.columns for fact in made._model.facts[11:] if fact.sigma] == [("c0", "c1"), ("c1", "c2")]
+    with session(frame, **given | {"filter": "zcdp"}) as s:
+        made = s.synthesize(epsilon=1, delta="1e-6")
+        assert sum(fact.sigma is not None for fact in made._model.facts[11:]) == 36
+        same = made.sample(1000)
+        assert np.mean([a == b for a, b, *_ in same]) > 0.9
 
 
 def test_two_tables_make_no_synthetic_one() -> None:

@@ -22,6 +22,7 @@ COMMANDS = {  # in the order of the help; each module is imported when its comma
     "plan": "discreet.cli.plan",
     "learn": "discreet.cli.learn",
     "both": "discreet.cli.two_populations",
+    "synth": "discreet.cli.synth",
     "account": "discreet.cli.account",
     "verify": "discreet.cli.verify",
     "audit": "discreet.cli.audit",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,9 @@ METHODS = ("adaptive", "independent")
 
 BINS = 100
 """The most bins of a range."""
+
+COMPONENTS = 400
+"""Product distributions of a mixture."""
 
 MOST_CELLS = 2048
 """The most cells that all columns have together: matrices have so many lines and columns."""
@@ -92,7 +95,7 @@ class AskedSynthesis:
             candidates=tuple(pairs),
             weights=tuple(pairs.values()),
             zeros=tuple(self._zero(columns, zero) for zero in self.structural_zeros),
-            components=400 if pairs else 1,
+            components=COMPONENTS if pairs else 1,
         )
 
     def _guarantee(self) -> tuple[Fraction, Fraction]:
@@ -240,6 +243,15 @@ class SynthesisPlan:
     def cost(self) -> Any:
         """What it costs, as a `PrivacyLoss`."""
         return self.plan.cost
+
+    def without_outlook(self) -> SynthesisPlan:
+        """Return the same without a word about any account."""
+        return replace(self, plan=replace(self.plan, left=None, outlook=""))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan's size and price as plain values."""
+        said = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "plan"}
+        return {**said, "cost": self.price, "outlook": self.plan.outlook, "explanation": self.plan.explain()}
 
     def explain(self) -> str:
         """Return what is drawn, and what it costs, in sentences."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -121,6 +122,13 @@ class SyntheticRows:
         """Return the rows as a pandas frame."""
         return frames.to_pandas(self._by_name)
 
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the rows as CSV with a header; NULL is an empty field."""
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(self.columns)
+            writer.writerows(zip(*self.cells, strict=True))
+
     @property
     def _by_name(self) -> Mapping[str, list[Any]]:
         return dict(zip(self.columns, self.cells, strict=True))
@@ -147,6 +155,11 @@ class SyntheticReport:
 
     rows: tuple[tuple[tuple[str, ...], int, float | None, int], ...]
     warnings: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as plain values."""
+        names = ("columns", "cells", "expected error", "merged values")
+        return {"tables": [dict(zip(names, row, strict=True)) for row in self.rows], "warnings": [*self.warnings]}
 
     def __str__(self) -> str:
         shown = [
@@ -186,9 +199,18 @@ class Synthetic:
         Raises:
             InvalidParameter: it was loaded from a file.
         """
+        return self._own_plan.cost
+
+    @property
+    def _own_plan(self) -> Plan:
         if self._plan is None:
             raise InvalidParameter("this data set was loaded from a file.", hint="its certificate has the cost")
-        return self._plan.cost
+        return self._plan
+
+    @property
+    def price(self) -> str:
+        """What it cost, in words; raises as `cost`."""
+        return self._own_plan.price
 
     @property
     def stored(self) -> bool:

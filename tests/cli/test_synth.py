@@ -1,0 +1,83 @@
+"""`discreet synth` writes rows and models, says sizes free, and refuses before anything is charged."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+
+import discreet as dp
+
+Call = Callable[..., Any]
+ASKED = (
+    "synth",
+    "adult.parquet",
+    "--each-row",
+    "--range",
+    "age=17:90",
+    "--values",
+    "sex=Female,Male",
+    "--epsilon",
+    "1",
+)
+BUDGET = ("--budget", "3,1e-5")
+
+
+def test_a_plan_is_free_and_opens_no_account(samples: Path, call: Call) -> None:
+    plain = call(*ASKED, "--plan")
+    assert plain.exit_code == 0
+    assert plain.stdout.startswith("A synthesis that costs ε = 1, δ = 1e-06\n")
+    said = json.loads(call(*ASKED, "--plan", "--json").stdout)
+    assert said["cells"] == 75 + 3
+    assert said["pairs"] == [1, 1]
+    assert not (samples / "discreet.ledger").exists()
+
+
+def test_rows_and_models_are_written_and_the_second_time_is_free(samples: Path, call: Call) -> None:
+    alone = (*ASKED, "--method", "independent")
+    first = call(*alone, *BUDGET, "-o", "a.csv", "--rows", "50")
+    assert first.exit_code == 0, first.output
+    assert "Charged ε = 1, δ = 1e-06; left for 'adult'" in first.stderr
+    with (samples / "a.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["age", "sex"]
+    assert len(rows) == 51
+    assert {sex for _, sex in rows[1:]} <= {"Female", "Male", "other"}
+    again = call(*alone, "-o", "a.model", "--json")
+    assert json.loads(again.stdout)["report"]["tables"][0]["columns"] == ["age"]
+    assert dp.synth.load(samples / "a.model").columns == ["age", "sex"]
+    third = call(*alone, "-o", "a.parquet", "--rows", "7")
+    assert "Answered from the ledger, free" in third.stderr
+    assert pyarrow.parquet.read_table(samples / "a.parquet").num_rows == 7
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("-o", "a.txt", *BUDGET), ".csv, .parquet, .model"),
+        (BUDGET, "-o must name a file"),
+        (("-o", "adult.parquet", *BUDGET), "would be written over"),
+        (("-o", "none/a.csv", *BUDGET), "no such folder"),
+        (("-o", "a.csv"), "--budget"),
+        (("-o", "a.csv", *BUDGET, "--label", "age1"), "none of the columns"),
+        (("-o", "a.csv", *BUDGET, "--delta", "0"), "δ above 0"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_before_a_charge(
+    samples: Path, call: Call, more: tuple[str, ...], words: str
+) -> None:
+    refused = call(*ASKED, *more)
+    assert refused.exit_code == 2
+    assert words in refused.stderr
+    assert not list(samples.glob("a.*"))
+
+
+def test_columns_that_are_not_declared_are_not_read(samples: Path, call: Call) -> None:
+    refused = call("synth", "adult.parquet", "--each-row", "--epsilon", "1", *BUDGET, "-o", "a.csv")
+    assert refused.exit_code == 2
+    assert "--range" in refused.stderr or "--values" in refused.stderr
