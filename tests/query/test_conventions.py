@@ -7,11 +7,11 @@ from datetime import time
 from fractions import Fraction
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.catalog.schema import TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells
@@ -316,7 +316,7 @@ def test_a_time_of_day_in_text_is_cut_as_a_clock_is() -> None:
     shown = [(time(h, m).strftime("%I:%M%p"), f"{h:02}:{m:02}:00", f"{h:02}:00:00") for h, m in hours]
     shown += [(text.lstrip("0").lower(), minute, hour) for text, minute, hour in shown]
     shown += [(text, None, None) for text in ("", "13:00PM", "9:60AM", "9:05", "0:10AM", "x9:05AM")]
-    db = duckdb.connect()
+    db = open_database()
     db.execute("CREATE TABLE visits (region VARCHAR)")
     db.executemany("INSERT INTO visits VALUES (?)", [(text,) for text, *_ in shown])
     for unit, place in (("MINUTE", 1), ("HOUR", 2)):
@@ -327,6 +327,6 @@ def test_a_time_of_day_in_text_is_cut_as_a_clock_is() -> None:
 
 def test_casts_of_text_to_whole_numbers_are_of_whole_ones() -> None:
     read = prepare("SELECT CAST(region AS INT64) AS n FROM visits", "bigquery", [visits()]).text
-    db = duckdb.connect()
+    db = open_database()
     db.execute("CREATE TABLE visits AS SELECT unnest(['12', ' -3 ', '+4', '2.5', 'x', '', NULL]) AS region")
     assert db.execute(read).fetchall() == [(12,), (-3,), (4,), (None,), (None,), (None,), (None,)]

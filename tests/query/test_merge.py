@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import duckdb
 import pandas as pd
 import pytest
 from sqlglot import exp
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.errors import UnsupportedQuery
 from discreet.query.dialects.dialect import written
 from discreet.query.merge import merged
@@ -53,7 +53,7 @@ def merged_text(sql: str) -> str | None:
 
 @pytest.mark.parametrize("sql", MERGED)
 def test_a_merged_query_has_the_rows_of_the_one_that_was_asked(sql: str) -> None:
-    db = duckdb.connect()
+    db = open_database()
     db.execute(f"CREATE TABLE t AS {ROWS}")
     text = merged_text(sql)
     assert text is not None and text.upper().count("SELECT") == 1

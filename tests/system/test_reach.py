@@ -7,10 +7,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError
 
@@ -30,7 +30,7 @@ def connected(name: str, folder: Path) -> Session:
     """A session over empty tables."""
     schema: dict[str, Any] = json.loads((CORPORA / "schemas.json").read_text())[name]
     path = folder / f"{name}.duckdb"
-    with duckdb.connect(str(path)) as db:
+    with open_database(path) as db:
         for table, columns in schema["tables"].items():
             listed = ", ".join(f'"{c}" {kind}' for c, kind in columns.items())
             db.execute(f'CREATE TABLE "{table}" ({listed})')
