@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import discreet as dp
+from discreet.cli import main
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InvalidParameter
+from discreet.ledger.chain import canonical, link
 from discreet.ledger.entry import Charged
 from discreet.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Mechanism, Median
 from discreet.privacy.event import Composed
+from discreet.verify.certificate.checker import check, words
 
 FRAME = pd.DataFrame({"who": range(100), "x": [1, 2] * 50})
 
@@ -102,3 +108,38 @@ def test_data_of_another_number_is_refused_before_the_charge(mechanism: Mechanis
 def test_people_with_budgets_of_their_own_are_not_charged_for_what_says_nothing_of_them() -> None:
     with session(budget=None, per_person=dp.Budget(1)) as s, pytest.raises(InvalidParameter, match="of their own"):
         s.charge(Laplace(epsilon=1))
+
+
+def test_a_charge_of_a_mechanism_has_a_certificate_that_says_whose_word_its_sensitivity_is(tmp_path: Path) -> None:
+    with session(ledger=tmp_path / "p.ledger") as s:
+        s.sql("SELECT COUNT(*) AS n FROM t", epsilon=1)
+        s.release(Laplace(epsilon=Fraction(1, 2)), 42)
+        charges = [e for e in s.history() if isinstance(e.content, Charged)]
+        document = json.loads(json.dumps(s.certificate(charges[-1].seq)))
+        with pytest.raises(InvalidParameter, match="no charge of a mechanism") as caught:
+            s.certificate(charges[0].seq)
+        assert "release.certificate()" in (caught.value.hint or "")
+    with dp.Ledger.open(tmp_path / "p.ledger") as ledger:
+        lines = list(ledger.export())
+    verdict = check(document, lines)
+    assert verdict.ok and verdict.held[-1] == "ledger"
+    assert "ε = 0.5" in verdict.declared and verdict.declared.endswith("declared by the caller, not derived.")
+    assert any("not checked" in line for line in words(verdict))
+    file = tmp_path / "c.json"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    told = CliRunner().invoke(main, ["verify", str(file), "--ledger", str(tmp_path / "p.ledger")])
+    assert told.exit_code == 0 and "declared by the caller, not derived" in told.stdout
+
+    def forged(**changes: Any) -> str | None:
+        return check({**document, **changes}, lines).broken
+
+    other = json.loads(document["charge"]["body"])
+    other["epsilon"] = "1/4"
+    body = canonical(other)
+    cheaper = {**document["charge"], "body": body}
+    assert forged(charge=cheaper) == "charge"
+    assert forged(charge={**cheaper, "hash": link(cheaper["previous"], body)}) == "guarantee"
+    assert forged(charge=document["account"]) == "charge"
+    assert forged(sensitivity="derived") == "sensitivity"
+    assert forged(more=1) == "format"
+    assert forged(head={"seq": document["head"]["seq"], "hash": "0" * 64}) == "ledger"

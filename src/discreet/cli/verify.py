@@ -52,11 +52,13 @@ def _say(verdict: Verdict, *, compared: bool) -> None:
     from discreet.verify.certificate.checker import words
 
     output.say("\n".join(words(verdict)))
-    if verdict.certificate is None or not verdict.ok:
+    if not verdict.ok:
         output.say("\nThis release is NOT verified.")
         return
     output.say("")
-    for paid in verdict.certificate.prices:
+    if verdict.declared:
+        output.say(verdict.declared)
+    for paid in () if verdict.certificate is None else verdict.certificate.prices:
         output.say(
             f"Verified: the release cost each unit of {paid.population!r} "
             f"{price(paid.cost.epsilon, paid.cost.delta)} ({paid.relation.value}), charged by entry {paid.entry}."

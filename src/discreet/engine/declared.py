@@ -14,12 +14,10 @@ from discreet.mechanisms.numeric import NoisyValue, Numeric
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation
+from discreet.verify.certificate.declared import DECLARED
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
-
-DECLARED = "sensitivity declared by the caller, not derived"
-"""What the entry of such a charge says."""
 
 
 def charge_mechanism(

@@ -135,6 +135,22 @@ class Session:
         """Return the account's entries, oldest first: public facts only; of an analyst kept apart, only their own."""
         return self._account.history()
 
+    def certificate(self, entry: int) -> dict[str, Any]:
+        """Return the certificate of a mechanism's charge, for `discreet verify`: its number is `seq` in `history()`.
+
+        A result of a query has its own, `Release.certificate`, also when the query is run again later, which is free.
+
+        Guarantee:
+            Shows what was charged, to whom and for which mechanism; its sensitivity is declared by the caller, not
+            derived.
+
+        Raises:
+            InvalidParameter: no charge of a mechanism by this account.
+        """
+        from discreet.verify.certificate.declared import write
+
+        return write(self._account, entry)
+
     @property
     def _account(self) -> Account:
         """The one account.

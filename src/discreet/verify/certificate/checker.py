@@ -11,7 +11,7 @@ from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Opened
 from discreet.privacy.unit import Relation
-from discreet.verify.certificate import seal
+from discreet.verify.certificate import declared, seal
 from discreet.verify.certificate.claim_checks import ClaimChecks
 from discreet.verify.certificate.document import Certificate, checks_of, read
 from discreet.verify.certificate.entries import (
@@ -56,12 +56,14 @@ class Verdict:
         broken: the first step that does not; None when all hold.
         reason: what is wrong with it.
         certificate: what was checked, once it could be read.
+        declared: what the certificate of a declared charge shows, in a sentence; "" of any other.
     """
 
     held: tuple[str, ...]
     broken: str | None = None
     reason: str = ""
     certificate: Certificate | None = None
+    declared: str = ""
 
     @property
     def ok(self) -> bool:
@@ -71,7 +73,8 @@ class Verdict:
 
 def words(verdict: Verdict) -> Sequence[str]:
     """Return the verdict in lines: each step that holds, and the first that does not."""
-    lines = [f"holds   {name}: {STEPS[name]}{_limit(name, verdict.certificate)}" for name in verdict.held]
+    steps = declared.STEPS if verdict.declared else STEPS
+    lines = [f"holds   {name}: {steps[name]}{_limit(name, verdict.certificate)}" for name in verdict.held]
     if verdict.broken is not None:
         lines.append(f"BROKEN  {verdict.broken}: {verdict.reason}")
     return lines
@@ -107,9 +110,11 @@ def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | Non
     Raises:
         LedgerError: the ledger that was given cannot be read.
     """
-    work, held = _Check(document), list[str]()
+    own = type(document) is dict and document.get("format") == declared.FORMAT
+    work: _Check | declared.DeclaredCheck = declared.DeclaredCheck(document) if own else _Check(document)
+    held = list[str]()
     lines = None if ledger is None else [line.rstrip("\n") for line in ledger]
-    for name in STEPS:
+    for name in declared.STEPS if own else STEPS:
         try:
             if name != "ledger":
                 getattr(work, f"_{name}")()
@@ -123,7 +128,7 @@ def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | Non
             # what no honest certificate holds: numbers beyond all bounds, texts that nest without end
             return Verdict(tuple(held), name, "it holds what cannot be judged", work.found)
         held.append(name)
-    return Verdict(tuple(held), certificate=work.found)
+    return Verdict(tuple(held), certificate=work.found, declared=work.said)
 
 
 class _Check:
@@ -136,6 +141,7 @@ class _Check:
     def __init__(self, document: Any) -> None:
         self._document = document
         self.found: Certificate | None = None
+        self.said = ""
 
     def _format(self) -> None:
         canonical(self._document)  # no NaN, and no key that is not text

@@ -25,7 +25,7 @@ Schemas = dict[str, dict[str, Any]]
 
 def opened_under(evidence: Evidence, population: str, relation: Relation) -> Opened:
     """Return what the account was opened as; its neighbours are those of the claim."""
-    content = _entry(evidence.account, Opened, population).content
+    content = entry_of(evidence.account, Opened, population).content
     assert isinstance(content, Opened)
     must(content.relation is relation, "the account is for other neighbours")
     return content
@@ -44,7 +44,7 @@ def tables_of(
     """
     pinned: Schemas = {}
     for own in evidence.schemas:
-        content = _entry(own, Pinned, population).content
+        content = entry_of(own, Pinned, population).content
         assert isinstance(content, Pinned)
         must(evidence.account.seq < own.seq < evidence.charge.seq, "a table was fixed after the charge")
         must(content.table not in pinned, "a table was fixed twice")
@@ -85,7 +85,7 @@ def charged_for(
         says: fields of the note.
         together: the populations that pay for it, where it is not this one alone.
     """
-    entry = _entry(evidence.charge, Charged, population)
+    entry = entry_of(evidence.charge, Charged, population)
     content = entry.content
     assert isinstance(content, Charged)
     must(entry.seq > evidence.account.seq, "the charge is older than its account")
@@ -115,7 +115,7 @@ def released_under(
     evidence: Evidence, population: str, question: CertifiedQuery, sealed: str, answer: Any
 ) -> dict[str, Any]:
     """Return what the release holds; it is of this question and charge, and commits to this claim and answer."""
-    entry = _entry(evidence.release, Released, population)
+    entry = entry_of(evidence.release, Released, population)
     content = entry.content
     assert isinstance(content, Released)
     must(content.question == question.identity, "the release is of another query")
@@ -155,7 +155,7 @@ def check_ledger(
     must(seq in known and known[seq].hash == last, "the head of the certificate is not in the ledger")
 
 
-def _entry(link: ChainedEntry, kind: type[Opened | Pinned | Charged | Released], population: str) -> Entry:
+def entry_of(link: ChainedEntry, kind: type[Opened | Pinned | Charged | Released], population: str) -> Entry:
     """Return an entry of the certificate: its hash follows, and it is of that kind and population."""
     must(link.follows, f"the hash of entry {link.seq} is another")
     entry = link.read()

@@ -75,8 +75,10 @@ def _head(value: Any) -> tuple[int, str]:
     return found["seq"], found["hash"]
 
 
-_LINK = fields(ChainedEntry, "an entry", seq=number, previous=digest, body=text, hash=digest)
-LINKS: dict[str, Form[Any]] = {**dict.fromkeys(("account", "charge", "release"), _LINK), "schemas": listed(_LINK)}
+LINK = fields(ChainedEntry, "an entry", seq=number, previous=digest, body=text, hash=digest)
+"""One entry."""
+
+LINKS: dict[str, Form[Any]] = {**dict.fromkeys(("account", "charge", "release"), LINK), "schemas": listed(LINK)}
 """The entries of one account."""
 
 HEAD: Form[tuple[int, str]] = Form(_head, lambda head: {"seq": head[0], "hash": head[1]})
@@ -122,8 +124,8 @@ def evidence_of(
                 opened = view.latest(account.population, Opened.kind, Opened.key)
                 assert opened is not None  # an account has its first entry
                 pins = [view.latest(account.population, Pinned.kind, name) for name in names]
-                first, paid, last = (_link(view, seq) for seq in (opened.seq, found.content.charge, found.seq))
-                schemas = tuple(_link(view, pin.seq) for pin in pins if pin is not None)
+                first, paid, last = (link_of(view, seq) for seq in (opened.seq, found.content.charge, found.seq))
+                schemas = tuple(link_of(view, pin.seq) for pin in pins if pin is not None)
                 return Evidence(first, schemas, paid, last, view.head)
             found = view.latest(account.population, Released.kind, question, before=found.seq)
         return None
@@ -138,7 +140,8 @@ def evidence_of(
     return evidence
 
 
-def _link(view: View, seq: int) -> ChainedEntry:
+def link_of(view: View, seq: int) -> ChainedEntry:
+    """Return the entry with this number, and the hash before it."""
     rows = {row.seq: row for row in view.rows(after=max(seq - 2, 0), limit=2)}
     previous = GENESIS if seq == 1 else rows[seq - 1].hash
     return ChainedEntry(seq, previous, rows[seq].body, rows[seq].hash)
