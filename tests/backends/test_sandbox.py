@@ -158,6 +158,6 @@ def test_a_process_that_cannot_start_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 def test_functions_that_are_listed_are_known_and_none_is_volatile() -> None:
     listed = "SELECT function_name, list(stability) FROM duckdb_functions() GROUP BY 1"
-    known = dict(duckdb.connect().execute(listed).fetchall())
+    known = dict(open_database().execute(listed).fetchall())
     assert not sandboxes._FUNCTIONS - known.keys()
     assert not [name for name in sandboxes._FUNCTIONS if "VOLATILE" in known.get(name, [])]

@@ -235,15 +235,15 @@ _FUNCTIONS = frozenset(
     row_to_json to_json
 
     any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_max_null arg_min arg_min_null
-    argmax argmin array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count count_if count_star countif covar_pop
-    covar_samp entropy favg first fsum geomean geometric_mean group_concat histogram kahan_sum kurtosis kurtosis_pop
-    last list listagg mad max max_by mean median min min_by mode product quantile quantile_cont quantile_disc regr_avgx
-    regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy sem skewness stddev stddev_pop
-    stddev_samp string_agg sum sum_no_overflow sumkahan var_pop var_samp variance wavg weighted_avg
+    argmax argmin array_agg avg bit_and bit_or bit_xor bool_and bool_or corr count count_if count_star countif
+    covar_pop covar_samp entropy favg first fsum geomean geometric_mean group_concat histogram kahan_sum kurtosis
+    kurtosis_pop last list listagg mad max max_by mean median min min_by mode product quantile quantile_cont
+    quantile_disc sem skewness stddev stddev_pop stddev_samp string_agg sum sum_no_overflow sumkahan var_pop
+    var_samp variance wavg weighted_avg
 
     cume_dist dense_rank fill first_value lag last_value lead nth_value ntile percent_rank rank rank_dense row_number
     """.split()  # noqa: SIM905  # words are read more easily than a list of literals
-)
+) | {f"regr_{name}" for name in ("avgx", "avgy", "count", "intercept", "r2", "slope", "sxx", "sxy", "syy")}
 """Functions whose value follows from their arguments. What the catalog calls consistent is no such list: it has
 functions that take a query, a function or a type as a text, and read the clock or chance by it.
 """
