@@ -35,6 +35,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--rare", action="store_true", help="of these, ask only those with a rare construct")
+    parser.add_argument(
+        "--construct", default="", help="of these, ask only those with this construct, as reports name it"
+    )
     parser.add_argument("--report", action="store_true", help="ask nothing, and report what was asked")
     parser.add_argument("--failures", type=Path, default=runner.ROOT / "tests" / "fixtures" / "fuzz")
     parser.add_argument("--record", type=Path, default=record.RECORD)
@@ -44,6 +47,8 @@ def main() -> int:
     if not options.report:
         with record.alone(options.record):
             now = _run(options)
+    if options.construct:
+        print(f"{options.construct}: {now.hits[options.construct]:,} of {now.seen[options.construct]:,} were answered")
     return _report(record.total(record.stretches(options.record)), now)
 
 
@@ -53,7 +58,8 @@ def _run(options: argparse.Namespace) -> Tally:
     start = record.next_seed(before)
     seeds = range(start, start + -(-options.queries // QUESTIONS))
     only: frozenset[str] = frozenset(rare(record.total(before))) if options.rare else frozenset()
-    work = functools.partial(one_seed, failures=options.failures, only=only)
+    only = frozenset({options.construct}) if options.construct else only
+    work = functools.partial(one_seed, failures=options.failures, only=only, wanted=options.construct)
     asked = record.version()
     first, until, ends = start, time.monotonic() + _STRETCH, time.monotonic() + options.seconds
     all_of_it, stretch, seed = Tally(), Tally(), start - 1

@@ -22,6 +22,11 @@ from discreet.privacy.unit import Relation
 QUESTIONS = 20
 """How many questions are asked of each pair of neighbours."""
 
+OF_ASKING = frozenset({"listed keys", "max_contributions", "bounds='auto'", "min_people"})
+"""Constructs of how a question is asked, or of its tables, which no text has."""
+
+_FOR_ROUNDS = 4  # groups of a unit, above which groups may be selected in rounds
+
 _DERIVED = 20
 """The second derivation is asked about one question of so many: it takes as long as all the rest."""
 
@@ -38,19 +43,21 @@ class Case:
     constructs: tuple[str, ...] = ()
 
 
-def cases(seed: int, questions: int = QUESTIONS) -> Iterator[Case]:
-    """The questions that a seed gives, all of one pair of neighbours."""
+def cases(seed: int, questions: int = QUESTIONS, wanted: str = "") -> Iterator[Case]:
+    """The questions that a seed gives, all of one pair of neighbours; with `wanted` mostly such with this construct."""
     rng = Random(seed)
     shape = with_kind(seed, random_shape(rng))
     first, second = random_neighbours(rng, shape)
     for i in range(questions):
-        question = random_question(rng, shape)
+        question = random_question(rng, shape, "" if wanted in OF_ASKING else wanted)
         asked = _asked(rng, question.dialect, needs_delta=question.needs_delta, derived=i % _DERIVED == 0)
         extra = [
             *(["second derivation"] if asked.derived else []),
             *(["listed keys"] if shape.listed else []),
             *(["max_contributions"] if shape.caps[2] is not None and not shape.is_row else []),
             *(["bounds='auto'"] if asked.auto else []),
+            *(["min_people"] if asked.min_people > 1 else []),
+            *(["groups in rounds"] if question.needs_delta and shape.caps[0] > _FOR_ROUNDS else []),
             *(["truncation report"] if asked.truncation != "0" else []),
             f"noise {asked.noise or 'laplace'}",
             f"relation {shape.relation.value}",
@@ -113,7 +120,8 @@ def load(path: Path) -> Case:
 
 def _asked(rng: Random, dialect: str, *, needs_delta: bool, derived: bool) -> Asked:
     noise = rng.choice((None,) * 5 + ("laplace", "laplace", "gaussian"))
-    needed = needs_delta or noise == "gaussian" or rng.random() < 0.005
+    few = rng.choice((2, 3)) if rng.random() < 0.03 else 1
+    needed = needs_delta or noise == "gaussian" or few > 1 or rng.random() < 0.005
     return Asked(
         epsilon=rng.choice(("1", "0.0001", "0.1", "100")),
         delta=rng.choice(("1e-6", "1e-6", "1e-2")) if needed else "0",
@@ -127,6 +135,7 @@ def _asked(rng: Random, dialect: str, *, needs_delta: bool, derived: bool) -> As
         intervals=rng.random() < 0.1,
         derived=derived,
         dialect=dialect,
+        min_people=few,
     )
 
 

@@ -19,18 +19,21 @@ from discreet.engine.cells import exact_all as exact
 from discreet.engine.cells import measure
 from discreet.engine.release import Release
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
+from discreet.mechanisms.rounds import WHOLE
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan import planner as planning
 from discreet.plan.auto_bounds.asking import plan_in_stages
 from discreet.plan.auto_bounds.queries import RangesQuery
 from discreet.plan.auto_bounds.staged import PlanStages
+from discreet.plan.cost import PlanTerms
 from discreet.plan.plan import Plan, alone
-from discreet.plan.planner import make_query
+from discreet.plan.planner import make_plan
 from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.quantile_tree.tree import ExactLeaves
-from discreet.plan.query import Query
+from discreet.plan.query import Query, kind_of
 from discreet.plan.reports import report_moves
 from discreet.post.noisy_table import NoisyTable
+from discreet.privacy.exact import positive
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.query.dialects.prepared import prepare
 
@@ -56,6 +59,7 @@ class Asked:
         intervals: whether to work out every interval of the release, which can take seconds.
         derived: whether the second derivation is asked as well, which takes half of the time.
         dialect: the spelling.
+        min_people: of how many units a shown group is at least.
     """
 
     epsilon: str = "1"
@@ -70,6 +74,7 @@ class Asked:
     intervals: bool = True
     derived: bool = True
     dialect: str = "duckdb"
+    min_people: int = 1
 
 
 @dataclass(slots=True)
@@ -165,6 +170,10 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
     except Exception as error:
         outcome.broken.append(f"planning crashed: {type(error).__name__}: {error}"[:300])
         return outcome
+    if isinstance(planned, Plan) and planned.outer is not None:
+        for query in planned.measurements:  # what is made of their results has no data but these
+            _compare(databases, query, asked, outcome)
+        return outcome
     if isinstance(planned, Plan):
         outcome.broken += _census(databases, stages_of(planned), asked, shape.relation)
         if outcome.broken:
@@ -187,7 +196,7 @@ def _planned(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Query | 
 
 
 def _planned_once(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Query | Plan:
-    prepared = prepare(sql, asked.dialect, schemas)
+    prepared = prepare(sql, asked.dialect, [t.with_people(asked.min_people) for t in schemas])
     options: dict[str, Any] = {
         "population": "p",
         "version": None,
@@ -201,7 +210,18 @@ def _planned_once(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Que
         if asked.auto
         else None
     )
-    return make_query(prepared.text, prepared.tables, **options) if staged is None else staged
+    if staged is not None:
+        return staged
+    terms = PlanTerms(
+        "p",
+        None,
+        positive("epsilon", options["epsilon"]),
+        options["delta"],
+        kind_of(asked.noise),
+        Fraction(asked.truncation),
+    )
+    plan = make_plan(prepared.text, prepared.tables, terms)
+    return plan.query if plan.outer is None else plan
 
 
 def _second(databases: Databases, planned: Query | Plan, asked: Asked) -> Query:
@@ -235,11 +255,28 @@ def _compare(databases: Databases, plan: Query, asked: Asked, outcome: Outcome) 
     except Exception as error:
         outcome.broken.append(f"reading the cells crashed: {type(error).__name__}: {str(error)[:300]}")
         return
-    outcome.moved = (one, leaves) != (other, others)
+    outcome.moved |= (one, leaves) != (other, others)
+    outcome.broken += _weighed(plan, read)
     outcome.broken += _cells(plan, one, other)
     outcome.broken += _leaves(plan, leaves, others)
     outcome.broken += _reports(plan, read)
-    outcome.broken += _release(plan, read[0].__getitem__, intervals=asked.intervals)
+
+    def run(text: str) -> Rows:
+        if text in read[0]:
+            return read[0][text]
+        return databases.read(text, asked.secret if "$secret" in text else None, rehearse=False)[0][0]  # a later round
+
+    outcome.broken += _release(plan, run, intervals=asked.intervals)
+
+
+def _weighed(plan: Query, read: Sequence[Mapping[str, Rows]]) -> Iterable[str]:
+    if not plan.weights:
+        return
+    n = len(plan.question.keys.exprs)
+    one, other = ({tuple(map(repr, row[:n])): int(row[-1]) for row in found[plan.weights]} for found in read[:2])
+    moved = sum((one.get(k, 0) - other.get(k, 0)) ** 2 for k in {**one, **other})
+    if moved > WHOLE**2 * (2 if plan.question.table.relation is Relation.REPLACE else 1):
+        yield f"the weights of groups move by {moved / WHOLE**2}"
 
 
 def _cells(plan: Query, one: Cells, other: Cells) -> Iterable[str]:

@@ -65,11 +65,22 @@ _WRONG = (
 )  # fmt: skip
 
 
+_OVER = (
+    "SELECT AVG(m0) AS a, MAX(m0) AS b FROM ({inner}) r",
+    "WITH r AS ({inner}) SELECT *, m0 / SUM(m0) OVER () AS share FROM r",
+    "WITH r AS ({inner}) SELECT COUNT(*) AS n FROM r WHERE m0 > 1",
+    "WITH r AS ({inner}) SELECT m0, RANK() OVER (ORDER BY m0 DESC) AS place FROM r ORDER BY place",
+    "WITH r AS ({inner}) SELECT m0 / (SELECT COUNT(*) FROM {t}) AS part FROM r",
+    "WITH r AS ({inner}), s AS (SELECT COUNT(*) AS n FROM {t}) SELECT m0, n FROM r, s",
+)
+
 WRONG = "wrong on purpose"
 """The construct of questions that are mostly to be refused, and so are not counted towards the hits of any."""
 
 PRIVATE_GROUPS = "private groups"
 """The construct of groups that are selected privately."""
+
+_TRIES = 300  # questions that are written for one that has a construct
 
 _LONG = 150  # characters, beyond which most questions are written anew: what costs most is asked least
 
@@ -84,8 +95,14 @@ class Question:
     needs_delta: bool = False
 
 
-def random_question(rng: Random, shape: Shape) -> Question:
-    """A question of a shape's tables, a third in another spelling; about one in ten is wrong on purpose."""
+def random_question(rng: Random, shape: Shape, wanted: str = "") -> Question:
+    """A question of a shape's tables, a third in another spelling; about one in ten is wrong on purpose. With `wanted`
+    many are written, and one that has this construct is asked, or the last one.
+    """
+    for _ in range(_TRIES if wanted else 0):
+        found = random_question(rng, shape)
+        if wanted in found.constructs:
+            return found
     language = DUCKDB
     if rng.random() < 0.33:
         language = LANGUAGES[rng.choices(list(LANGUAGES), list(map(_wide, LANGUAGES.values())))[0]]
@@ -103,7 +120,13 @@ def _question(writer: Writer, shape: Shape) -> Question:
         text = rng.choice(_WRONG).replace("{f}", table.name)
         text = text.replace("{x}", rng.choice(list(table.columns)))
         return Question(text, (WRONG,), name)
-    text = _Asker(writer, Relations(writer, shape)).ask()
+    asker = _Asker(writer, Relations(writer, shape))
+    how = (
+        rng.choices((asker.ask, asker.over_results, asker.ranked), (90, 6, 4))[0]
+        if writer.language.is_own
+        else asker.ask
+    )
+    text = how()
     needs_delta = PRIVATE_GROUPS in writer.used
     if rng.random() < 0.05:
         writer.used, text = ["changed text"], _changed(rng, text)  # which others are left in it is not known
@@ -155,6 +178,41 @@ class _Asker:
         common = f"WITH {', '.join(r.common)} " if r.common else ""
         clause = self._clause() if w.chance(0.04 if w.language.is_own else 0.15) else ""
         return f"{common}SELECT {clause}{', '.join(items)} FROM {self.source.text}{where}{group}{tail}"
+
+    def over_results(self) -> str:
+        """A query over the result of another, or over two."""
+        inner = self.ask()
+        w = self.w
+        w.use("query over results")
+        text = w.rng.choice(_OVER)
+        if "{t}" in text:
+            text = text.replace("{t}", w.rng.choice([t.name for t in self.relations.shape.tables if not t.public]))
+        return text.replace("{inner}", inner)
+
+    def ranked(self) -> str:
+        """A quantile that is written with ROW_NUMBER over everybody's rows."""
+        w, r = self.w, self.relations
+        self.source = r.some(w.rng.choice((0, 0, 1)))
+        numbers = [n.text for n in self.source.names if n.bounded and n.kind in "ir"]
+        if not numbers:
+            return self.ask()
+        w.use("ROW_NUMBER quantile")
+        x, listed = w.rng.choice(numbers), [n.text for n in self.source.names if n.listed]
+        key = w.rng.choice(listed) if listed and w.chance(0.5) else None
+        first, by, group = ("", "", "") if key is None else (f"{key} AS k, ", f"PARTITION BY {key}", " GROUP BY k")
+        where = r.where(self.source) if w.chance(0.2) else ""
+        numbered = f"ROW_NUMBER() OVER ({by} ORDER BY {x}) AS nr, COUNT(*) OVER ({by}) AS n"
+        rows = f"(SELECT {first}{x} AS x, {numbered} FROM {self.source.text}{where}) z"
+        p = w.rng.choice(("0.25", "0.5", "0.9"))
+        taken = w.rng.choice(
+            (
+                f"MIN(CASE WHEN nr < {p} * n THEN 9999 ELSE x END)",
+                f"MIN(CASE WHEN nr >= n * {p} THEN x END)",
+                f"MAX(CASE WHEN nr = CEIL({p} * n) THEN x END)",
+            )
+        )
+        common = f"WITH {', '.join(r.common)} " if r.common else ""
+        return f"{common}SELECT {'' if key is None else 'k, '}{taken} AS m0 FROM {rows}{group}"
 
     def _clause(self) -> str:
         """BigQuery's clause, with some of its options."""

@@ -132,6 +132,9 @@ class Relations:
         if w.chance(0.4):
             w.use("further condition in ON")
             on = f"{on} AND {w.filter([*left.names, *right.names])}"
+        if w.chance(0.1):
+            w.use("subquery in ON")
+            on = f"{on} AND {self._subquery(w.rng.choice((left, right)))}"
         return _joined(left, right, kind, f"ON {on}")
 
     def public_join(self, depth: int) -> Source:
@@ -296,9 +299,24 @@ class Relations:
             parts.append(self._subquery(of))
         if w.chance(0.25) and not self.shape.is_row:
             parts.append(self._mixed(of))
+        if w.chance(0.15):
+            parts += self._narrowing(of)
         w.rng.shuffle(parts)
         w.use("WHERE")
         return f" WHERE {' AND '.join(parts)}"
+
+    def _narrowing(self, of: Source) -> list[str]:
+        """A term that narrows the bounds of a column, or its values."""
+        w = self.writer
+        found = [n for n in of.names if (n.bounded and n.kind in "ir") or (n.listed and n.kind == "t")]
+        if not found:
+            return []
+        w.use("WHERE narrows")
+        name = w.rng.choice(found)
+        if name.kind == "t":
+            return [w.rng.choice(("{} IN ('a', 'new', 'p')", "{} = 'b'", "{} IN ('q')")).format(name.text)]
+        how = w.rng.choice(("{} BETWEEN 1 AND 3", "{} > 0", "{} <= 2.5", "{} = 1", "{} >= -1", "{} IN (1, 2)"))
+        return [how.format(name.text)]
 
     def _subquery(self, of: Source) -> str:
         """[NOT] EXISTS or [NOT] IN over the same unit, or over the public table."""
@@ -319,6 +337,17 @@ class Relations:
             one, other, what = found[0].text, found[1].text, "private"
             if found[0].role.startswith("tie "):
                 w.use("subquery along a link")
+        if w.chance(0.2):
+            test = w.rng.choice(("= ANY", "<> ALL"))
+            w.use(f"{what} {test}")
+            inside = f" WHERE {w.filter(right.names)}" if w.chance(0.5) else ""
+            return f"{one} {test} (SELECT {other} FROM {right.text}{inside})"
+        if w.language.is_own and w.chance(0.15):
+            both = [(n.text, m.text) for n in of.names for m in right.names if n.kind == m.kind]
+            if both:
+                w.use(f"{what} {no}IN of several")
+                more = w.rng.choice(both)
+                return f"({one}, {more[0]}) {no}IN (SELECT {other}, {more[1]} FROM {right.text})"
         if w.chance(0.5):
             w.use(f"{what} {no}IN")
             inside = f" WHERE {w.filter(right.names)}" if w.chance(0.5) else ""

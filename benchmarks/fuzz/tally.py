@@ -60,16 +60,17 @@ class Tally:
 _DATABASES = Databases()
 
 
-def one_seed(seed: int, failures: Path, only: Collection[str] = ()) -> Tally:
+def one_seed(seed: int, failures: Path, only: Collection[str] = (), wanted: str = "") -> Tally:
     """The questions of one seed, tried; cases that break something are written down.
 
     Args:
         seed: which.
         failures: the folder for them.
         only: where there are some, only questions with one of these constructs are asked.
+        wanted: a construct that is written on purpose.
     """
     found, started, filled = Tally(), time.process_time(), False
-    for i, case in enumerate(cases(seed)):
+    for i, case in enumerate(cases(seed, wanted=wanted)):
         used = set(case.constructs)
         if only and used.isdisjoint(only):
             continue

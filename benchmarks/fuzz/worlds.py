@@ -166,7 +166,7 @@ def random_shape(rng: Random) -> Shape:
             elif name in _RANGES and rng.random() < max(many, 0.8):
                 low, high, whole = _RANGES[name]
                 own[name] = Range(low, high, integer=whole)
-    groups, rows, relation = rng.randint(1, 3), rng.randint(1, 3), rng.choice(RELATIONS)
+    groups, rows, relation = rng.choice((1, 2, 3, 1, 2, 3, 6)), rng.randint(1, 3), rng.choice(RELATIONS)
     total = rng.choice((None, None, 1, 2, 3, 4, 6))
     return Shape(tables, facts, (groups, rows, total), relation, listed=_listed(rng, tables, facts))
 

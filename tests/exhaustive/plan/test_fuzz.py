@@ -143,7 +143,7 @@ def test_a_plan_that_crashes_is_seen(databases: Databases, monkeypatch: pytest.M
     def crash(*_: object, **__: object) -> Query:
         raise KeyError("x")
 
-    monkeypatch.setattr("benchmarks.fuzz.check.make_query", crash)
+    monkeypatch.setattr("benchmarks.fuzz.check.make_plan", crash)
     assert "planning crashed" in tried(databases, asked("SELECT COUNT(*) FROM customers")).broken[0]
 
 
