@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from discreet.learn.aggregate import SampleAggregate as SampleAggregate
 from discreet.learn.bayes import GaussianNB as GaussianNB
 from discreet.learn.choice import ChosenModel as ChosenModel
 from discreet.learn.choice import choose as choose

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import one_run
@@ -19,12 +20,14 @@ from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.on_arrays import run_on_arrays
 from discreet.engine.recipe import Draw
+from discreet.learn.aggregate import SampleAggregate
 from discreet.learn.descent import CLIP, LinearDescent
 from discreet.learn.features import DeclaredColumn, Features
 from discreet.learn.losses import Hinge, Logistic, Poisson, RowLoss, Squared
 from discreet.plan.plan import Plan
+from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
-from tests.contracts.audit_row import AuditRow
+from tests.contracts.audit_row import AuditRow, sampled
 
 DELTA = "1e-5"
 ERROR = 1e-5
@@ -79,7 +82,35 @@ def canaries(of: str, loss: RowLoss, target: tuple[float, float] | None = None) 
     return AuditRow(of, "canaries", audited(1), audited(ONCE), "300 steps charged as one", 500, 2000)
 
 
+class Largest(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """An estimator that one row decides."""
+
+    def fit(self, X: Any, y: Any) -> Largest:
+        self.coef_ = np.max(X, axis=0)
+        return self
+
+
+def blocks() -> AuditRow:
+    """A person with a row in every block; the twin takes each of the rows for a person."""
+    given: dict[str, Any] = {"blocks": 40, "epsilon": 1, "weights": (0, 1), "attributes": ["coef_"]}
+    model = SampleAggregate(Largest(), **given)
+    others, own = np.zeros((9, 1)), np.ones((400, 1))
+
+    def sampler(*, kept: bool) -> Callable[[bool, int], object]:
+        def sample(there: bool, n: int) -> object:
+            rows = np.concatenate([others, own]) if there else others
+            who = np.minimum(np.arange(len(rows)), 9) if kept else None
+            return np.array([model.fit(rows, rows[:, 0], who=who).model_.coef_[0] for _ in range(n)])
+
+        return sample
+
+    claim = Budget(epsilon=1)
+    ours, theirs = (sampled(sampler(kept=kept), False, True, claim) for kept in (True, False))
+    return AuditRow("SampleAggregate", "rows of a person", ours, theirs, "each row taken for a person", 500, 2000)
+
+
 AUDITS = [
+    blocks(),
     canaries("LogisticRegression", Logistic()),
     canaries("LinearSVC", Hinge()),
     canaries("LinearRegression", Squared(), (-1, 1)),
