@@ -73,12 +73,12 @@ def adult(folder: Path) -> Data:
 
 
 def acs(folder: Path) -> Data:
-    """Return adults of Massachusetts in 2018, with whether their income is above 50,000."""
+    """Return adults of Massachusetts in 2018, in ages of five years, with whether their income is above 50,000."""
     frame = pd.read_csv(folder / "acs_nist_ma2018.csv", dtype=str)
     age, income = (pd.to_numeric(frame[name], errors="coerce") for name in ("AGEP", "PINCP"))
     told = json.loads((folder / "acs_nist_data_dictionary.json").read_text())
-    rows: dict[str, Any] = {"AGEP": age.fillna(0).astype("int64"), "rich": (income > 50000).astype("int64")}
-    domain: dict[str, Any] = {"AGEP": dp.Range(18, 99, integer=True), "rich": dp.Range(0, 1, integer=True)}
+    rows: dict[str, Any] = {"AGEP": (age.fillna(0) // 5).astype("int64"), "rich": (income > 50000).astype("int64")}
+    domain: dict[str, Any] = {"AGEP": dp.Range(3, 19, integer=True), "rich": dp.Range(0, 1, integer=True)}
     for name in ACS:
         listed = told[name]["values"] if name not in ("NOC", "NPF") else [*range(20), "N"]
         domain[name], rows[name] = dp.Values(*map(str, listed)), frame[name]

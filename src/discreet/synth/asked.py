@@ -245,7 +245,7 @@ class SynthesisPlan:
         return self.plan.cost
 
     def without_outlook(self) -> SynthesisPlan:
-        """Return the same without a word about any account."""
+        """Return the same, silent about accounts."""
         return replace(self, plan=replace(self.plan, left=None, outlook=""))
 
     def as_json(self) -> dict[str, Any]:

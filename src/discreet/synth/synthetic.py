@@ -37,7 +37,7 @@ LEAST = 1e-6
 TRIES, ENOUGH = 1000, 20_000
 """Structural zeros leave too few rows where fewer than 1 in `TRIES` of at least `ENOUGH` is kept."""
 
-_BLOCK = 1 << 15  # rows that are drawn at a time
+_BLOCK = 1 << 12  # rows that are drawn at a time
 
 
 @dataclass(frozen=True, slots=True)
