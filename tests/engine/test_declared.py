@@ -143,3 +143,11 @@ def test_a_charge_of_a_mechanism_has_a_certificate_that_says_whose_word_its_sens
     assert forged(sensitivity="derived") == "sensitivity"
     assert forged(more=1) == "format"
     assert forged(head={"seq": document["head"]["seq"], "hash": "0" * 64}) == "ledger"
+
+
+def test_a_ledger_of_a_path_is_refused_with_the_call_that_opens_it(tmp_path: Path) -> None:
+    path: Any = tmp_path / "p.ledger"
+    for given in (path, str(path)):
+        with pytest.raises(InvalidParameter, match=r"dp\.Ledger\.open"):
+            dp.Ledger(given)
+    assert not path.exists()

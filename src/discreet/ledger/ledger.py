@@ -55,6 +55,9 @@ class Ledger:
     """
 
     def __init__(self, store: Store) -> None:
+        given: object = store  # what came need not be what was annotated
+        if isinstance(given, str | os.PathLike):
+            raise InvalidParameter("a ledger is not made of a path.", hint=f"dp.Ledger.open({os.fspath(given)!r})")
         self._log = Log(store)
 
     @classmethod
