@@ -47,6 +47,11 @@ def test_a_row_alone_counts_once() -> None:
     assert found.total(Sensitivity(1, 1)).tolist() == [0, 2, 0, 1, 0]
 
 
+def test_a_person_without_rows_hides_nobody_with_two() -> None:
+    found = RowPlaces(np.array([0, 2, 2]), np.array([[1], [1]]), WIDTH)
+    assert found.total(Sensitivity(1, 1)).tolist() == [0] * WIDTH
+
+
 @pytest.mark.parametrize(
     "places", [[[-1], [0]], [[0], [WIDTH]], [[0]], np.zeros((2, 1)), np.zeros(2, np.int64), "text"]
 )

@@ -50,7 +50,7 @@ class RowPlaces:
     def total(self, norms: Sensitivity) -> Integers:
         """Return the sum over people, where a part beyond the norms counts 0."""
         kept = self.places
-        if len(kept) > self.people or kept.shape[1] > 1:  # else each part is one 1, and no norm is below that
+        if kept.shape[1] > 1 or (np.diff(self._starts) > 1).any():  # else each part is one 1, and no norm is below that
             kept = kept[self._within(norms)[self._person]]
         return np.bincount(kept.reshape(-1), minlength=self.width).astype(np.int64)
 
