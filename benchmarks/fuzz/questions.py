@@ -192,9 +192,12 @@ class _Asker:
     def ranked(self) -> str:
         """A quantile that is written with ROW_NUMBER over everybody's rows."""
         w, r = self.w, self.relations
+        before = len(w.used)
         self.source = r.some(w.rng.choice((0, 0, 1)))
         numbers = [n.text for n in self.source.names if n.bounded and n.kind in "ir"]
         if not numbers:
+            w.drop(before)
+            r.common.clear()
             return self.ask()
         w.use("ROW_NUMBER quantile")
         x, listed = w.rng.choice(numbers), [n.text for n in self.source.names if n.listed]
