@@ -8,10 +8,10 @@ from dataclasses import replace
 from fractions import Fraction as F
 from typing import Any
 
-import duckdb
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.errors import DiscreetError, InternalError, UnsupportedQuery
 from discreet.mechanisms.rounds import WHOLE, GaussianRounds, weight
 from discreet.plan.bound import with_shown
@@ -42,7 +42,7 @@ def planned(relation: str = "add-remove", **more: Any) -> Query:
 
 def found(text: str, rows: list[tuple[int, str]]) -> dict[str, tuple[int, int]]:
     """Group → hash and sum of weights."""
-    with duckdb.connect() as db:
+    with open_database() as db:
         db.execute('CREATE TABLE "t" (id BIGINT, k VARCHAR)')
         if rows:
             db.executemany('INSERT INTO "t" VALUES (?, ?)', rows)

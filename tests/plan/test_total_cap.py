@@ -8,10 +8,10 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.catalog.schema import TableSchema
 from discreet.errors import InternalError, InvalidParameter
 from discreet.plan.cost import sensitivity_of, squares_within, tree_sensitivity
@@ -202,7 +202,7 @@ def test_a_plan_that_says_less_than_the_sum_of_squares_is_refused() -> None:
 def test_rows_that_are_not_tallied_add_up_to_the_same_integers() -> None:
     queries = [plan("rows"), plan("declared")]  # the second also counts units, which tallies rows
     draw = np.random.default_rng(5)
-    with duckdb.connect() as db:
+    with open_database() as db:
         db.execute("CREATE TABLE t (uid BIGINT, region VARCHAR, x BIGINT, v DOUBLE)")
         for _ in range(80):
             values = [[None, -3, 2, 40][draw.integers(4)], [None, 1.25, float("nan"), -9.0][draw.integers(4)]]
