@@ -185,7 +185,6 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("constants", "a value by a query", "'a')", "(SELECT max(city) FROM main.people))"),
     ("constants", "a value of the row beside", "'a')", "l.c0)"),
     ("constants", "a value by chance", "CAST(1 AS BIGINT)", "CAST(random() AS BIGINT)"),
-    ("constants", "names exchanged", "v(a0, a1)", "v(a1, a0)"),
     ("constants", "people's rows", LISTED, "SELECT v.pid AS c54, v.city AS c55 FROM main.people v"),
     ("constants", "people's rows beside", "v(a0, a1)", "v(a0, a1), main.people p"),
     ("constants", "a limit", "v(a0, a1)", "v(a0, a1) LIMIT 1"),
