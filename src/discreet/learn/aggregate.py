@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import InvalidParameter, MissingBounds
+from discreet.errors import InternalError, InvalidParameter, MissingBounds
 from discreet.learn.features import equal
 from discreet.mechanisms import SampleAndAggregate
 from discreet.privacy.exact import Real
@@ -112,7 +112,7 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
                 own = own[np.any([equal(told[own], label) for label in labels], axis=0)]
             fitted = clone(self.estimator).fit(rows[own], told[own])
             if labels is not None and fitted.classes_.tolist() != labels:
-                raise ValueError  # a block without a label has weights of something else
+                raise InternalError("A label is not in this block.")  # its weights are of something else
             return self._weights_of(fitted)
 
         lower, upper = ([*ends] for ends in zip(*pairs, strict=True))
