@@ -409,10 +409,13 @@ def _reached(found: Sequence[tuple[Interval, bool]]) -> tuple[Interval, bool]:
 
 def point(value: object) -> tuple[float, float] | None:
     """Return the interval of one number or date; None for what is neither."""
-    if isinstance(value, dt.date):
-        low, high = moment_range([value])
-        return float(low), float(high)
-    return (float(value), float(value)) if isinstance(value, int | float) else None
+    match value:
+        case dt.date():
+            low, high = moment_range([value])
+            return float(low), float(high)
+        case int() | float():
+            return float(value), float(value)
+    return None
 
 
 def _written(expr: Expr) -> Fraction | None:

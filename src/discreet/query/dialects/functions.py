@@ -398,14 +398,11 @@ def _position(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 def _percentile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)."""
     inner, order = node.this, node.expression
-    known = isinstance(inner, exp.PercentileCont | exp.PercentileDisc) and isinstance(order, exp.Order)
-    if not known or len(order.expressions) != 1 or order.expressions[0].args.get("desc"):
-        reader.refuse(node)
-    if _parts(inner) != {"this"}:
-        reader.refuse(node)
-    value, share = reader.read(order.expressions[0].this), reader.read(inner.this)
-    kind = exp.PercentileCont if isinstance(inner, exp.PercentileCont) else exp.PercentileDisc
-    return kind(this=value, expression=share)
+    match inner, order:
+        case exp.PercentileCont() | exp.PercentileDisc(), exp.Order(expressions=[term]) if not term.args.get("desc"):
+            if _parts(inner) == {"this"}:
+                return type(inner)(this=reader.read(term.this), expression=reader.read(inner.this))
+    reader.refuse(node)
 
 
 def _quantile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
@@ -424,13 +421,12 @@ def _ours(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _unequal(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """Snowflake's parser reads x NOT IN (SELECT …) as x <> ALL (SELECT …), which is the same in all of them."""
-    every = node.expression
-    if not isinstance(every, exp.All):
-        return reader.rebuilt(node)
-    inner = every.this.this if isinstance(every.this, exp.Subquery) else every.this
-    if not isinstance(inner, exp.Select):
-        reader.refuse(node)
-    return exp.Not(this=exp.In(this=reader.read(node.this), query=exp.Subquery(this=reader.read(inner))))
+    match node.expression:
+        case exp.All(this=exp.Select() as inner) | exp.All(this=exp.Subquery(this=exp.Select() as inner)):
+            return exp.Not(this=exp.In(this=reader.read(node.this), query=exp.Subquery(this=reader.read(inner))))
+        case exp.All():
+            reader.refuse(node)
+    return reader.rebuilt(node)
 
 
 def extract(node: exp.Expr, reader: DialectQuery) -> exp.Expr:

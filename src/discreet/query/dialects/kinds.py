@@ -87,10 +87,13 @@ class Kinds:
     def is_whole(self, node: exp.Expr) -> bool:
         """Whether its values are whole, so that no cast rounds them."""
         inner = node.unnest()
-        if isinstance(inner, exp.Round):
-            digits = inner.args.get("decimals")
-            return digits is None or digits == exp.Literal.number(0)
-        return isinstance(inner, exp.Floor | exp.Ceil | exp.Trunc) or self.of(inner) in (Type.INT, Type.BOOL)
+        match inner:
+            case exp.Round():
+                digits = inner.args.get("decimals")
+                return digits is None or digits == exp.Literal.number(0)
+            case exp.Floor() | exp.Ceil() | exp.Trunc():
+                return True
+        return self.of(inner) in (Type.INT, Type.BOOL)
 
     def _leaf(self, node: exp.Expr, depth: int) -> Type | None:
         match node:

@@ -44,11 +44,12 @@ def read_query(query: exp.Expr, context: Context) -> Rows:
         return listed_values(*written, context)
     context = replace(with_named(query, context), unmatched=None)
     query = ranked(query, context)
-    if isinstance(query, exp.SetOperation):
-        return put_together(query, context)
-    if not isinstance(query, exp.Select):
-        raise UnsupportedQuery("A subquery has to be a SELECT.", hint="connect a list of values as a public table")
-    return _select(query, context)
+    match query:
+        case exp.SetOperation():
+            return put_together(query, context)
+        case exp.Select():
+            return _select(query, context)
+    raise UnsupportedQuery("A subquery has to be a SELECT.", hint="connect a list of values as a public table")
 
 
 def with_named(query: exp.Expr, context: Context) -> Context:
@@ -123,7 +124,7 @@ def _select(query: exp.Select, context: Context) -> Rows:
     outputs = [o for e in query.expressions for o in _outputs(e, rows)]
     rows, outputs = _split(rows, outputs, inner, context)
     clauses = [e for e in (inner.having, inner.qualify, *(inner.group or ())) if e is not None]
-    rows, put = lift(rows, [*(e for _, e in outputs if isinstance(e, exp.Expr)), *clauses], context)
+    rows, put = lift(rows, [*(e for _, e in _written(outputs)), *clauses], context)
     outputs = [
         (n or default_name(e, i), put(e)) if isinstance(e, exp.Expr) and subqueries(e) else (n, e)
         for i, (n, e) in enumerate(outputs)
@@ -132,9 +133,9 @@ def _select(query: exp.Select, context: Context) -> Rows:
     written = {(n or default_name(e, i)).lower(): e for i, (n, e) in enumerate(outputs) if isinstance(e, exp.Expr)}
     having = None if inner.having is None else _spelled(put(inner.having), written, names)
     qualify = None if inner.qualify is None else _spelled(put(inner.qualify), written, names)
-    asked = [e for _, e in outputs if isinstance(e, exp.Expr)] + [e for e in (having, qualify) if e is not None]
+    asked = [*(e for _, e in _written(outputs)), *(e for e in (having, qualify) if e is not None)]
     group = None if inner.group is None else [put(e) for e in inner.group]
-    keys = group_nodes([(n, e) for n, e in outputs if isinstance(e, exp.Expr)], group, names.knows)
+    keys = group_nodes(_written(outputs), group, names.knows)
     stage = of_rows(rows.node, names)
     if keys or having is not None or folds_in(asked):
         stage = grouped(rows, keys, asked, context)
@@ -210,7 +211,7 @@ def _split(rows: Rows, outputs: list[Output], inner: Inner, context: Context) ->
         raise UnsupportedQuery(
             "Two lists are unnested beside each other.", hint="unnest the second in a query around it"
         )
-    asked = [e for _, e in outputs if isinstance(e, exp.Expr)]
+    asked = [e for _, e in _written(outputs)]
     if inner.group or inner.having or inner.qualify or any(e.find(exp.AggFunc, exp.Window) for e in asked):
         raise UnsupportedQuery(
             "UNNEST beside groups, aggregates or windows is not supported here.", hint="group in a query around it"
@@ -224,6 +225,11 @@ def _split(rows: Rows, outputs: list[Output], inner: Inner, context: Context) ->
 
 PARTS = f"{HIDDEN}parts"
 """How the parts of a text are called that SELECT unnests."""
+
+
+def _written(outputs: Sequence[Output]) -> list[tuple[str | None, exp.Expr]]:
+    """Return the outputs that are written out, without those that a * stands for."""
+    return [(n, e) for n, e in outputs if isinstance(e, exp.Expr)]
 
 
 def _outputs(e: exp.Expr, rows: Rows) -> list[Output]:

@@ -187,18 +187,22 @@ def _unnested(j: exp.Expr) -> tuple[exp.Expr, str, str] | None:
         raise UnsupportedQuery("UNNEST is joined with a comma or CROSS JOIN.", hint="FROM t, UNNEST(…) AS s(part)")
     named = source.args.get("alias")
     columns = [c.name for c in named.args.get("columns") or []] if named is not None else []
-    if isinstance(source, exp.Unnest):
-        lists = source.expressions
-        if len(lists) != 1 or source.args.get("offset"):
-            raise UnsupportedQuery("This form of UNNEST is not supported here.", hint="FROM t, UNNEST(…) AS s(part)")
-        return lists[0], source.alias or "unnest", columns[0] if columns else "unnest"
-    query = source.this.unnest() if isinstance(source.this, exp.Subquery) else None
-    shown = query.expressions if isinstance(query, exp.Select) and not query.args.get("from_") else []
-    if query is None or len(shown) != 1 or not isinstance(shown[0].unalias(), exp.Explode):
-        return None
-    if any(part for clause, part in query.args.items() if clause != "expressions"):
-        return None
-    return shown[0].unalias().this, source.alias, columns[0] if columns else shown[0].alias or "unnest"
+    match source:
+        case exp.Unnest(expressions=lists):
+            if len(lists) != 1 or source.args.get("offset"):
+                raise UnsupportedQuery(
+                    "This form of UNNEST is not supported here.", hint="FROM t, UNNEST(…) AS s(part)"
+                )
+            return lists[0], source.alias or "unnest", columns[0] if columns else "unnest"
+        case exp.Lateral(this=exp.Subquery() as inner):
+            match inner.unnest():
+                case exp.Select(expressions=[shown]) as query if not any(
+                    part for clause, part in query.args.items() if clause != "expressions"
+                ):
+                    match shown.unalias():
+                        case exp.Explode(this=of):
+                            return of, source.alias, columns[0] if columns else shown.alias or "unnest"
+    return None
 
 
 def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
@@ -259,16 +263,19 @@ def _source(node: exp.Expr, context: Context) -> Rows:
     for name, part in node.args.items():
         if part and name not in ("this", "alias"):
             _refuse_beside(node, name)
-    if isinstance(node, exp.Subquery):
-        if isinstance(node.this, exp.Table | exp.Subquery):  # a join in brackets, or just a table
+    match node:
+        case exp.Subquery(this=exp.Table() | exp.Subquery()):  # a join in brackets, or just a table
             rows = _source(node.this, context)
             return rows.called(node.alias, renamed) if node.alias else rows
-        return context.query(node.this, context).called(node.alias, renamed)
-    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-        raise UnsupportedQuery(
-            "FROM takes the names of connected tables and subqueries, nothing else (no files or functions).",
-            hint="connect the file first; its table is named by the file's stem",
-        )
+        case exp.Subquery():
+            return context.query(node.this, context).called(node.alias, renamed)
+        case exp.Table(this=exp.Identifier()):
+            pass
+        case _:
+            raise UnsupportedQuery(
+                "FROM takes the names of connected tables and subqueries, nothing else (no files or functions).",
+                hint="connect the file first; its table is named by the file's stem",
+            )
     named = next((n for n in reversed(context.named) if n.name.lower() == node.name.lower()), None)
     if named is not None:
         return _named(named, context).called(node.alias or named.name, renamed)

@@ -214,11 +214,13 @@ def _shifted(node: exp.Expr, stage: Stage) -> tuple[str, list[Expr], Type]:
 
 
 def _summed(name: str, argument: exp.Expr | None, stage: Stage) -> tuple[str, list[Expr], Type]:
-    if name == "count" and (argument is None or isinstance(argument, exp.Star | exp.Literal)):
-        return name, [], Type.INT
-    if argument is None or isinstance(argument, exp.Star | exp.Distinct | exp.Order):
-        raise UnsupportedQuery(f"This form of {name.upper()} is not supported as a window.", hint=_KNOWN)
-    value = stage.bind(argument)
+    match argument:
+        case None | exp.Star() | exp.Literal() if name == "count":
+            return name, [], Type.INT
+        case None | exp.Star() | exp.Distinct() | exp.Order():
+            raise UnsupportedQuery(f"This form of {name.upper()} is not supported as a window.", hint=_KNOWN)
+        case _:
+            value = stage.bind(argument)
     if name == "count":
         return name, [value], Type.INT
     if name in ("min", "max"):
@@ -246,8 +248,13 @@ _DIGITS = 9
 
 
 def _refuse(node: exp.Expr) -> Never:
-    word = node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
-    name = word.sql_name() if isinstance(word, exp.Func) and not isinstance(word, exp.Anonymous) else word.name
+    match node:
+        case exp.IgnoreNulls() | exp.RespectNulls():
+            _refuse(node.this)
+        case exp.Func() if type(node) is not exp.Anonymous:
+            name = node.sql_name()
+        case _:
+            name = node.name
     raise UnsupportedQuery(f"{name.upper()} is not supported as a window in this form.", hint=_KNOWN)
 
 
