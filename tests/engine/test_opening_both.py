@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import discreet as dp
-from discreet.engine.paid import note_of
+from discreet.engine.payers import note_of
 from discreet.errors import InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.export import verify_export

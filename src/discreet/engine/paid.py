@@ -1,4 +1,4 @@
-"""Payment for a release: the note beside its charge, and the certificate that is made of it."""
+"""Payment for a release, and the certificate that is made of it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,6 @@ from discreet.verify.flows import FlowClaim
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
-    from discreet.plan.plan import Plan
-
-
-def note_of(plan: Plan, version: str | None) -> dict[str, Any]:
-    """Return the public facts beside a charge; they commit to all that will run, before the data is read."""
-    says: dict[str, Any] = {"version": version, **seal.noted(plan.claim)}
-    if plan.recipe:
-        read = {part.rows.bounded.table.name for part in plan.parts}
-        read |= {q.question.table.name for q in plan.measurements}
-        stays = {} if plan.draws is None else {"open": True}
-        return {"sql": plan.recipe, "tables": sorted(read), **stays, **says}
-    if [*plan.outputs] == [""]:
-        question = plan.query.question
-        return {"sql": question.text, "table": question.table.name, **says}
-    texts = {name: output.query.question.text for name, output in plan.outputs.items()}
-    tables = sorted({q.question.table.name for q in plan.measurements})
-    outer = {} if plan.outer is None else {"outer": plan.outer.text}
-    return {"batch": texts, "tables": tables, **outer, **says}
 
 
 def seals_of(evidence: Evidence, own: str) -> dict[str, Any]:
@@ -70,11 +52,6 @@ class Paid:
     identity: str
     kept: Callable[[], dict[str, Any]]
     claim: Callable[[], PlanClaim | FlowClaim]
-
-    @property
-    def over_people(self) -> bool:
-        """Whether people have budgets of their own, so that some may have been left out."""
-        return any(account.people is not None for account in self.accounts)
 
     @property
     def remaining(self) -> list[str]:

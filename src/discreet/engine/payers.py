@@ -18,9 +18,9 @@ from discreet.ledger.analysts import left_after, times
 from discreet.ledger.joint_charge import charge_together, find_together, store_together
 from discreet.plan.least import LEAST_EPSILON, most, with_fitting
 from discreet.privacy.guarantee import Budget, decimal, words
+from discreet.verify.certificate import seal
 
 if TYPE_CHECKING:
-    from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.plan.plan import Plan
 
@@ -180,3 +180,20 @@ def _foreseen(
 def forecast(more: int) -> str:
     """So many more questions, in words."""
     return "no more" if more <= 0 else f"{more:,} more"
+
+
+def note_of(plan: Plan, version: str | None) -> dict[str, Any]:
+    """Return the public facts beside a charge; they commit to all that will run, before the data is read."""
+    says: dict[str, Any] = {"version": version, **seal.noted(plan.claim)}
+    if plan.recipe:
+        read = {part.rows.bounded.table.name for part in plan.parts}
+        read |= {q.question.table.name for q in plan.measurements}
+        stays = {} if plan.draws is None else {"open": True}
+        return {"sql": plan.recipe, "tables": sorted(read), **stays, **says}
+    if [*plan.outputs] == [""]:
+        question = plan.query.question
+        return {"sql": question.text, "table": question.table.name, **says}
+    texts = {name: output.query.question.text for name, output in plan.outputs.items()}
+    tables = sorted({q.question.table.name for q in plan.measurements})
+    outer = {} if plan.outer is None else {"outer": plan.outer.text}
+    return {"batch": texts, "tables": tables, **outer, **says}

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, TypeVar
 from discreet.engine.cells import uses_of
 from discreet.engine.meter import Meter, PlannedUse, Reserved, follow
 from discreet.engine.open_run import OpenRun
-from discreet.engine.paid import Paid, note_of
+from discreet.engine.paid import Paid
+from discreet.engine.payers import note_of
 from discreet.engine.people import PeopleOf
 from discreet.engine.recipe import Drawn, Receipt, Recipe
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, SourceError

@@ -62,7 +62,7 @@ class Release:
         self.name = next(iter(plan.outputs)) if name is None else name
         self.stored = stored
         self.paid = paid
-        self.over_people = paid is not None and paid.over_people
+        self.over_people = paid is not None and any(a.people is not None for a in paid.accounts)
         self.drawn = drawn
         self._original = original
         self._rows = evaluate(self.query, table, nonnegative=original is not None)
