@@ -139,12 +139,9 @@ def _elapsed(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth
     """Return what is asked of the time between two times, which is no value of its own: its days or seconds, or whether
     it is longer than an INTERVAL.
     """
-    if (
-        isinstance(node, exp.Anonymous)
-        and node.name.lower() in ("date_part", "datepart")
-        and len(node.expressions) == 2
-    ):
-        node = exp.Extract(this=node.expressions[0], expression=node.expressions[1])
+    match node:
+        case exp.Anonymous(expressions=[part, between]) if node.name.lower() in ("date_part", "datepart"):
+            node = exp.Extract(this=part, expression=between)
     match node:
         case exp.Extract(this=part, expression=between):
             word = part.name.lower().removesuffix("s")

@@ -267,18 +267,20 @@ def _constant(expr: Expr) -> Scalar:
 
 def _truth(condition: Expr, where: Mapping[Expr, tuple[_Axis, NDArray[Any]]]) -> Truth:
     """Return the truth of a condition in each combination of regions."""
-    if isinstance(condition, Call) and condition.name in ("and", "or", "not"):
-        parts = [_truth(p, where) for p in condition.args]
-        if condition.name == "not":
-            return np.where(parts[0] < 0, -1, 1 - parts[0]).astype(np.int8)
-        # one part that is so is enough; else one unknown leaves it unknown
-        decides = int(condition.name == "or")
-        decided = np.logical_or.reduce([p == decides for p in parts])
-        unknown = np.logical_or.reduce([p < 0 for p in parts])
-        return np.where(decided, decides, np.where(unknown, -1, 1 - decides)).astype(np.int8)
-    if isinstance(condition, Literal):
-        size = len(next(iter(where.values()))[1])
-        return np.full(size, -1 if condition.value is None else int(bool(condition.value)), dtype=np.int8)
+    match condition:
+        case Call("not", (inner,), _):
+            truth = _truth(inner, where)
+            return np.where(truth < 0, -1, 1 - truth).astype(np.int8)
+        case Call("and" | "or", args, _):
+            parts = [_truth(p, where) for p in args]
+            # one part that is so is enough; else one unknown leaves it unknown
+            decides = int(condition.name == "or")
+            decided = np.logical_or.reduce([p == decides for p in parts])
+            unknown = np.logical_or.reduce([p < 0 for p in parts])
+            return np.where(decided, decides, np.where(unknown, -1, 1 - decides)).astype(np.int8)
+        case Literal(value, _):
+            size = len(next(iter(where.values()))[1])
+            return np.full(size, -1 if value is None else int(bool(value)), dtype=np.int8)
     found = _comparison(condition)
     if found is None:
         return where[condition][1].astype(np.int8)

@@ -303,10 +303,11 @@ def _without_one_row(e: exp.Expr) -> exp.Expr:
     """Return an expression with the value in place of (SELECT value), which has no FROM."""
 
     def is_value(node: exp.Expr) -> bool:
-        query = node.unnest() if isinstance(node, exp.Subquery) else None
-        shown = query.expressions if isinstance(query, exp.Select) and len(query.expressions) == 1 else []
-        alone = query is not None and all(n == "expressions" for n, part in query.args.items() if part)
-        return alone and len(shown) == 1 and not has_aggregate(shown[0]) and not shown[0].find(exp.Explode, exp.Window)
+        match node, node.unnest():
+            case exp.Subquery(), exp.Select(expressions=[shown]) as query:
+                alone = all(n == "expressions" for n, part in query.args.items() if part)
+                return alone and not has_aggregate(shown) and not shown.find(exp.Explode, exp.Window)
+        return False
 
     if not any(map(is_value, e.find_all(exp.Subquery))):
         return e
@@ -419,13 +420,14 @@ def _scalar(
 
 def _first(query: exp.Expr) -> exp.Expr:
     """Return a query with LIMIT 1, which public rows alone may have, as one of all rows of a subquery in FROM."""
-    limit = query.args.get("limit")
-    if not isinstance(query, exp.Select) or len(query.expressions) != 1 or query.expressions[0].is_star:
-        return query
-    if not isinstance(limit, exp.Limit) or limit.expression != exp.Literal.number(1):
-        return query
+    match query:
+        case exp.Select(expressions=[shown], args={"limit": exp.Limit(expression=most)}) if not shown.is_star:
+            if most != exp.Literal.number(1):
+                return query
+        case _:
+            return query
     inner = query.copy()
-    inner.set("expressions", [exp.alias_(query.expressions[0].unalias().copy(), "x")])
+    inner.set("expressions", [exp.alias_(shown.unalias().copy(), "x")])
     source = exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("one")))
     return exp.Select(expressions=[exp.column("x", table="one")], from_=exp.From(this=source))
 
