@@ -201,7 +201,7 @@ def _read(value: Any) -> Any:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(text)
+    raise _broken(f"{text} is no number")
 
 
 def _broken(why: str) -> InvalidParameter:

@@ -21,8 +21,12 @@ from discreet.catalog.types import Type
 from discreet.engine.on_arrays import run_on_arrays
 from discreet.engine.recipe import Draw
 from discreet.learn.aggregate import SampleAggregate
+from discreet.learn.asked import DeclaredRows
+from discreet.learn.bayes import ClassSums
+from discreet.learn.clusters import SIDES, Clustering
 from discreet.learn.descent import CLIP, LinearDescent
 from discreet.learn.features import DeclaredColumn, Features
+from discreet.learn.gram import GramSum
 from discreet.learn.losses import Hinge, Logistic, Poisson, RowLoss, Squared
 from discreet.plan.plan import Plan
 from discreet.privacy.guarantee import Budget
@@ -109,8 +113,65 @@ def blocks() -> AuditRow:
     return AuditRow("SampleAggregate", "rows of a person", ours, theirs, "each row taken for a person", 500, 2000)
 
 
+class Cells(Clustering):
+    """The noisy counts of a grid, of which a person is in a cell of their own."""
+
+    def run(self, plan: Plan) -> Any:
+        return (yield Draw("grid"))
+
+
+def told(of: str, make: Callable[[int, Fraction], DeclaredRows], score: Callable[[Any, int], float]) -> AuditRow:
+    """People each of whom moves a number of their own in what is drawn once."""
+
+    def audited(epsilon: int) -> Callable[[int], Any]:
+        def audit(people: int) -> Seen:
+            def planned(epsilon: int) -> Any:
+                recipe = make(people, Fraction(epsilon))
+                facts = {"x0": Range(0, people, integer=True), "y": Range(0, 2, integer=True)}
+                types = {"x0": Type.INT, "y": Type.INT}
+                table = TableSchema("rows", types, facts, PrivacyUnit.row(), Relation.ADD_REMOVE)
+                return recipe, recipe.plan([table])
+
+            recipe, plan = planned(epsilon)
+
+            def train(who: Any) -> Any:
+                given = {"x0": np.asarray(who), "y": np.zeros(len(who))}
+                return run_on_arrays(recipe, plan, np.arange(len(who)), given)
+
+            claim = PrivacyLoss(planned(1)[1].payers[0].events)
+            found = one_run(train, np.arange(people), lambda m, who: score(m, int(who)), claim, error=ERROR)
+            return Seen(found.violated)
+
+        return audit
+
+    return AuditRow(of, "canaries", audited(1), audited(ONCE), "28 times the ε", 500, 512)
+
+
+def listed(people: int) -> tuple[DeclaredColumn, ...]:
+    """A column whose values are people."""
+    return (DeclaredColumn.of("who", Values(*range(people))),)
+
+
+def of_matrix(people: int, epsilon: Fraction) -> DeclaredRows:
+    """A Gram matrix."""
+    return GramSum(listed(people), epsilon, Fraction(DELTA))
+
+
+def of_classes(people: int, epsilon: Fraction) -> DeclaredRows:
+    """Class sums."""
+    return ClassSums(listed(people), epsilon, Fraction(DELTA))
+
+
+def of_grid(people: int, epsilon: Fraction) -> DeclaredRows:
+    """Counts of a grid of one cell a person, and more."""
+    return Cells((DeclaredColumn("x", 0.0, float(SIDES[1])),), epsilon, Fraction(0))
+
+
 AUDITS = [
     blocks(),
+    *(told(of, of_matrix, lambda m, i: m["gram"][i][i]) for of in ("Gram", "PCA", "StandardScaler")),
+    told("GaussianNB", of_classes, lambda m, i: m["sums"][0][1 + i]),
+    told("KMeans", of_grid, lambda m, i: float(m[i])),
     canaries("LogisticRegression", Logistic()),
     canaries("LinearSVC", Hinge()),
     canaries("LinearRegression", Squared(), (-1, 1)),
