@@ -147,6 +147,7 @@ def test_a_charge_of_a_mechanism_has_a_certificate_that_says_whose_word_its_sens
 
 def test_a_ledger_of_a_path_is_refused_with_the_call_that_opens_it(tmp_path: Path) -> None:
     path: Any = tmp_path / "p.ledger"
+    given: Any
     for given in (path, str(path)):
         with pytest.raises(InvalidParameter, match=r"dp\.Ledger\.open"):
             dp.Ledger(given)
