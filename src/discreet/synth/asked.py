@@ -128,8 +128,13 @@ class AskedSynthesis:
             raise InvalidParameter("columns= is a list of columns.", hint="columns=['age', 'sex']")
         keys = {own.unit.column, own.reached.column if own.reached else None, *(link.column for link in own.links)}
         names = [n for n in own.columns if n not in keys] if self.columns is None else list(map(own.find, self.columns))
-        if not names or len(set(names)) < len(names):
-            raise InvalidParameter("columns= are different columns, at least one.", hint="columns=['age', 'sex']")
+        if not names and not self.columns:
+            raise MissingBounds(
+                "Nothing is declared of any column to make rows of.",
+                hint="columns={'age': dp.Range(LOW, HIGH)}, or dp.Values(…), when you connect",
+            )
+        if len(set(names)) < len(names):
+            raise InvalidParameter("columns= names a column twice.", hint="columns=['age', 'sex']")
         missing = [name for name in names if name not in own.facts]
         if missing:
             raise MissingBounds(
