@@ -163,7 +163,7 @@ def test_a_model_file_has_all_but_the_certificate(tmp_path: Path, made: Syntheti
         ({"columns": ["age", "wage"]}, UnknownColumn, "'wage'"),
         ({"columns": None}, MissingBounds, "'name'"),
         ({"columns": "age"}, InvalidParameter, "list"),
-        ({"columns": ["age", "age"]}, InvalidParameter, "different"),
+        ({"columns": ["age", "age"]}, InvalidParameter, "twice"),
         ({"delta": 0}, NotPrivate, "δ above 0"),
         ({"delta": None}, NotPrivate, "delta="),
         ({"method": "magic"}, InvalidParameter, "'adaptive' or 'independent'"),
