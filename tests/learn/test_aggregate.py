@@ -82,6 +82,6 @@ def test_rows_of_a_person_are_in_one_block_and_a_failure_changes_one_answer() ->
 )
 def test_what_must_be_declared_is_asked_for(changed: Any, words: str) -> None:
     with pytest.raises(InvalidParameter, match="X holds numbers"):
-        SampleAggregate(LinearRegression(), **GIVEN).fit([["a secret"]], [1])
+        SampleAggregate(LinearRegression(), **GIVEN).fit(np.array([["a secret"]]), [1])
     with pytest.raises((InvalidParameter, MissingBounds), match=words):
         SampleAggregate(**{"estimator": LinearRegression(), **GIVEN, **changed}).fit(X, Y)

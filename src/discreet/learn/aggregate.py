@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InternalError, InvalidParameter, MissingBounds
-from discreet.learn.features import equal
+from discreet.learn.estimator import listed_rows, object_numbers
+from discreet.learn.features import cell_by_cell, equal
 from discreet.mechanisms import SampleAndAggregate
 from discreet.privacy.exact import Real
 
@@ -93,7 +94,9 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             raise InvalidParameter(f"{name} needs epsilon.", hint=f"{name}(…, epsilon=1)")
         if self.weights is None:
             raise MissingBounds(f"{name} needs weights=, the range of each weight.", hint="weights=(-10, 10)")
-        rows, told = np.asarray(X), np.asarray(y)
+        rows, told = np.asarray(listed_rows(X)), cell_by_cell(y)
+        if rows.dtype.kind == "O" and isinstance(X, list | tuple):
+            rows = object_numbers(rows)
         if rows.dtype.kind not in "biuf":
             raise InvalidParameter("X holds numbers.", hint="an array or a frame of numbers")
         if rows.ndim != 2 or told.shape != rows.shape[:1]:
@@ -110,7 +113,7 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             own = np.concatenate(block)
             if labels is not None:
                 own = own[np.any([equal(told[own], label) for label in labels], axis=0)]
-            fitted = clone(self.estimator).fit(rows[own], told[own])
+            fitted = clone(self.estimator).fit(rows[own], np.asarray(told[own].tolist()))
             if labels is not None and fitted.classes_.tolist() != labels:
                 raise InternalError("A label is not in this block.")  # its weights are of something else
             return self._weights_of(fitted)
@@ -164,9 +167,9 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             return list(np.arange(rows)[:, None])
         if len(who) != rows:
             raise InvalidParameter("who= says for each row whose it is.")
-        found: dict[str, list[int]] = {}
-        for place, one in enumerate(np.asarray(who).tolist()):
-            found.setdefault(repr(one), []).append(place)
+        found: dict[Any, list[int]] = {}
+        for place, one in enumerate(cell_by_cell(who).tolist()):
+            found.setdefault(one if isinstance(one, int | float) and one == one else repr(one), []).append(place)
         return [np.array(places) for places in found.values()]
 
     def predict(self, X: Any) -> Any:

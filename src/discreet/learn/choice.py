@@ -22,8 +22,9 @@ from sklearn.base import clone, is_classifier
 from discreet.accounting.convert import gdp_epsilon
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InternalError, InvalidParameter
-from discreet.learn.estimator import PrivateEstimator
+from discreet.learn.estimator import PrivateEstimator, listed_rows
 from discreet.learn.evaluation import evaluate, is_own
+from discreet.learn.features import cell_by_cell
 from discreet.noise.bernoulli import bernoulli
 from discreet.noise.entropy import SystemEntropy, words64
 from discreet.noise.uniform import below_vector
@@ -88,8 +89,8 @@ def choose(
     # a run at (ε₀, δ) has μ² ≤ 2ρ, since its noise is calibrated to no more
     one = e / 3 if rho is None else Fraction(gdp_epsilon(2 * Fraction(rho), d) * (1 - 1e-6))
     rng, best = SystemEntropy(), None
-    rows = X if hasattr(X, "iloc") else np.asarray(X)
-    told = np.asarray(y).reshape(-1)
+    rows = X if hasattr(X, "iloc") else np.asarray(listed_rows(X))
+    told = cell_by_cell(y).reshape(-1)
     if len(rows) != len(told):
         raise InvalidParameter("X and y have different lengths.")
     while best is None or not bernoulli(Fraction(1, most), rng):

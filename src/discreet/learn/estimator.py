@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from discreet.engine.person_recipe import as_json
 from discreet.errors import InvalidParameter, MissingBounds, MissingExtra
 from discreet.learn import model_file
 from discreet.learn.asked import AskedColumns, SessionFit
-from discreet.learn.features import DeclaredColumn, read_bounds
+from discreet.learn.features import DeclaredColumn, cell_by_cell, read_bounds
 from discreet.learn.losses import Floats
 from discreet.privacy.exact import positive, probability
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -143,8 +143,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             self._check_frame(X, frame, reset=reset)
             cells = [_cells(X, name) for name in frame]
         else:
-            if isinstance(getattr(X, "dtype", None), np.dtype) and X.dtype.kind == "O":
-                X = _object_numbers(X)
+            X = listed_rows(X)
+            dtype = getattr(X, "dtype", None)
+            if isinstance(dtype, np.dtype) and (dtype.kind == "c" or getattr(X, "ndim", 2) < 2):
+                _refuse_shape("Complex data not supported." if dtype.kind == "c" else "Expected 2D array.")
+            if isinstance(dtype, np.dtype) and dtype.kind == "O":
+                X = object_numbers(X)
             kept = {"ensure_all_finite": False, "ensure_min_samples": 0, "dtype": "numeric", "reset": reset}
             array = validate_data(self, X, **kept)
             cells = list(np.asarray(array).T)
@@ -180,7 +184,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             raise InvalidParameter(
                 f"{type(self).__name__} requires y to be passed, but the target y is None.", hint="fit(X, y)"
             )
-        found = np.asarray(column_or_1d(y, warn=True))
+        found = np.asarray(column_or_1d(cell_by_cell(y), warn=True))
         if len(found) != rows:
             raise InvalidParameter(
                 "X and y have different lengths: Found input variables with inconsistent numbers of samples."
@@ -312,7 +316,26 @@ def _cells(X: Any, name: str) -> NDArray[Any]:
     return np.asarray(column.to_numpy(), dtype=object) if hasattr(column, "to_numpy") else np.asarray(column)
 
 
-def _object_numbers(X: Any) -> Any:
+def listed_rows(X: Any) -> Any:
+    """Return lists of cells as an array of objects: numpy would make one type of all for the sake of one."""
+    if not isinstance(X, list | tuple) or not X:
+        return X
+    width = len(X[0]) if isinstance(X[0], list | tuple | np.ndarray) else 0
+    if not width or any(not isinstance(row, list | tuple | np.ndarray) or len(row) != width for row in X):
+        _refuse_shape("Expected 2D array.")
+    found = np.empty((len(X), width), object)
+    for place, row in enumerate(X):
+        for i, cell in enumerate(row):
+            found[place, i] = cell
+    return found
+
+
+def _refuse_shape(what: str) -> Never:
+    """Refuse an array in words of our own: those of scikit-learn show what stands in it."""
+    raise InvalidParameter(f"{what} Reshape your data: X has one row an observation, and numbers in it.")
+
+
+def object_numbers(X: Any) -> Any:
     """Return an array of objects as floats: what is no number is NaN.
 
     Raises:

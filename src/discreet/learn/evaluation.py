@@ -32,7 +32,7 @@ from discreet.engine.person_recipe import PersonRecipe, as_json
 from discreet.engine.recipe import Draw
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.asked import AskedColumns, in_cells, middle_of
-from discreet.learn.features import DeclaredColumn, equal, fact_of
+from discreet.learn.features import DeclaredColumn, cell_by_cell, equal, fact_of
 from discreet.learn.losses import Floats
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import person_part, plan_recipe
@@ -223,7 +223,7 @@ class _Asked:
 
     def columns_of(self, model: Any, X: Any, y: Any) -> tuple[dict[str, NDArray[Any]], int]:
         """Return the columns of rows that are here."""
-        told = np.asarray(y).reshape(-1)
+        told = cell_by_cell(y).reshape(-1)
         found, scores = _answers(model, X, len(told))
         if self.target is not None:
             return self.errors(DeclaredColumn("y", *self.target).read(told), found), len(told)

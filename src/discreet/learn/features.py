@@ -288,6 +288,16 @@ def _number(cell: Any) -> float:
         return math.nan
 
 
+def cell_by_cell(y: Any) -> NDArray[Any]:
+    """Return one cell a row: of a list each as it is, since numpy would make one type of all for the sake of one."""
+    if not isinstance(y, list | tuple):
+        return np.asarray(y)
+    found = np.empty(len(y), object)
+    for place, cell in enumerate(y):
+        found[place] = cell.item() if isinstance(cell, np.generic) else cell
+    return found
+
+
 def equal(array: NDArray[Any], value: Any) -> NDArray[np.bool_]:
     """Return whether each cell is a value; cells that cannot be compared are not."""
     with np.errstate(all="ignore"):

@@ -189,6 +189,7 @@ class _Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit
         columns = self._inputs(X, reset=True)
         labels = self._one_target(y, len(columns[0]))
         if public:
+            labels = np.asarray(y) if isinstance(y, list) else labels  # their types are no secret either
             check_classification_targets(labels)
             self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
