@@ -46,3 +46,10 @@ def test_no_message_shows_rows(wrong: Any) -> None:
     with pytest.raises(InvalidParameter) as error:
         LogisticRegression(**GIVEN, epsilon=1, delta=0).fit(wrong, Y[: len(wrong)])
     assert "125" not in str(error.value)
+
+
+def test_labels_that_are_public_are_those_of_all_rows() -> None:
+    y = [0] * 399 + [1]
+    model = LogisticRegression(**{**GIVEN, "classes": "public"})
+    for _ in range(3):
+        assert choose([model], X, y, epsilon=3, runs=4).model.classes_.tolist() == [0, 1]

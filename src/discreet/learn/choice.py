@@ -93,9 +93,13 @@ def choose(
     told = cell_by_cell(y).reshape(-1)
     if len(rows) != len(told):
         raise InvalidParameter("X and y have different lengths.")
+    public = any(isinstance(getattr(model, "classes", None), str) for model in candidates)
+    occurring = np.unique(np.asarray(told.tolist())).tolist() if public else None
     while best is None or not bernoulli(Fraction(1, most), rng):
         place = int(below_vector(len(candidates), 1, rng)[0])
         model = clone(candidates[place]).set_params(epsilon=one, delta=d)
+        if public:
+            model.set_params(classes=occurring)  # which of them are in the random part is a secret
         tested = words64(rng, len(told)) % TESTED == 0
         model.fit(_taken(rows, ~tested), told[~tested])
         found = evaluate(model, _taken(rows, tested), told[tested], epsilon=one, delta=d, relation=relation)
