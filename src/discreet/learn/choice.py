@@ -93,7 +93,7 @@ def choose(
     told = cell_by_cell(y).reshape(-1)
     if len(rows) != len(told):
         raise InvalidParameter("X and y have different lengths.")
-    public = any(isinstance(getattr(model, "classes", None), str) for model in candidates)
+    public = all(isinstance(own := getattr(model, "classes", None), str) and own == "public" for model in candidates)
     occurring = np.unique(np.asarray(told.tolist())).tolist() if public else None
     while best is None or not bernoulli(Fraction(1, most), rng):
         place = int(below_vector(len(candidates), 1, rng)[0])
