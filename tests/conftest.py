@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterator
+
+# before numpy is imported: on cores that others use, two threads of BLAS cost ten times what one does
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 import pytest
 from hypothesis import settings

@@ -32,7 +32,7 @@ def save(file: Path, columns: dict[str, list[Any]], *, text: bool = False) -> Pa
     """Write the columns, by another inode, as the kind that the file's name says."""
     names = list(columns)
     rows = list(zip(*columns.values(), strict=True))
-    new = file.with_name(f"new-{file.name}")
+    new = file.with_name(f"new-{threading.get_ident()}-{file.name}")
     if file.name.endswith(".parquet"):
         shown = ", ".join(f"c{i} AS {n}" for i, n in enumerate(names))
         kind = "VARCHAR" if text else "BIGINT"

@@ -84,10 +84,9 @@ LIMIT 1);
 SELECT COUNT(*) FROM orders WHERE total > (SELECT cost FROM products ORDER BY cost, id LIMIT 1);
 SELECT COUNT(*) FROM orders WHERE total > (SELECT cost FROM products WHERE id = 2);
 SELECT COUNT(*) FROM orders o WHERE total > (SELECT age / 30 FROM customers c WHERE c.id = o.customer);
-SELECT COUNT(*) FROM items i WHERE price > (SELECT cost FROM products p WHERE p.id = i.product);
 SELECT kind, COUNT(o.id), SUM(total * 2), COUNT(DISTINCT customer) FROM products p LEFT JOIN orders o ON p.id = o.day
 WHERE p.cost > 0 GROUP BY kind;
-SELECT kind, COUNT(total) FILTER (WHERE p.cost > 0), AVG(total) FROM orders o RIGHT JOIN products p ON p.id = o.day AND
+SELECT kind, COUNT(total) FILTER (WHERE p.cost > 0), SUM(total) FROM orders o RIGHT JOIN products p ON p.id = o.day AND
 o.total > 1 WHERE NOT o.day = 2 GROUP BY kind;
 SELECT id, COUNT(day) FROM (SELECT id FROM products) p LEFT JOIN (SELECT day AS id, day FROM orders) o USING (id) GROUP
 BY id;

@@ -82,7 +82,7 @@ class GaussianRounds:
 
     >>> s = GaussianRounds(Fraction(1), Fraction(1, 10**6), 20, Relation.ADD_REMOVE)
     >>> s.kept_from(Fraction(1, 2)), Threshold(1, "1e-6", 20).kept_from(Fraction(1, 2))
-    (131, 335)
+    (126, 263)
     """
 
     epsilon: Fraction
