@@ -17,6 +17,7 @@ from discreet.plan.planner import make_query
 from discreet.plan.query import Query, claim_of
 from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
 from discreet.verify.check import check, derived
+from discreet.verify.shapes import keeps_rows
 
 COLUMNS = 'TRY_CAST("x" AS DOUBLE) AS "x", CAST("g" AS VARCHAR) COLLATE C AS "g"'
 FRAME = f'SELECT {COLUMNS} FROM "frame\x01t"'
@@ -98,3 +99,12 @@ def test_the_text_of_a_filter_under_the_claim_of_a_whole_table_is_refused() -> N
     lied = replace(whole.measurements[0], sql=filtered.measurements[0].sql)
     with pytest.raises(InternalError, match="how far a unit moves a column"):
         check(replace(whole, measurements=(lied,)))
+
+
+@pytest.mark.parametrize(
+    "clause", ["WHERE x > 0", "LIMIT 5", "QUALIFY row_number() OVER () < 9", "GROUP BY x", "JOIN u ON true"]
+)
+def test_a_view_that_leaves_rows_out_does_not_keep_their_number(clause: str) -> None:
+    assert keeps_rows('SELECT x FROM "t"')
+    assert not keeps_rows(f'SELECT x FROM "t" {clause}')
+    assert not keeps_rows('SELECT DISTINCT x FROM "t"')

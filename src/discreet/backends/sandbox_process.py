@@ -35,7 +35,7 @@ _PROGRAM = "from discreet.backends.sandbox_process import serve; serve({})"
 
 
 class SandboxRows(NamedTuple):
-    """What a statement gave."""
+    """Result of a statement."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]

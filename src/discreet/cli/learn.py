@@ -170,7 +170,7 @@ _NOT_ASKED: dict[str, Any] = {
     "truncation": 0,
     "bounds": None,
 }
-"""What a call of `sql` has, and this command does not ask for."""
+"""Options of `sql` that this command does not have."""
 
 
 def labels_of(text: str) -> list[str | int | None]:

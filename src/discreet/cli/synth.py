@@ -34,7 +34,7 @@ _UNSAID: dict[str, Any] = {
     "truncation": 0,
     "min_people": 1,
 }
-"""What a call of `sql` says and this one does not."""
+"""Options of `sql` that this command does not have."""
 
 
 @click.command("synth", short_help="Synthetic data of a table.", epilog=_EXAMPLE)

@@ -123,7 +123,7 @@ def _checked(candidates: Sequence[Any]) -> Relation:
         raise InvalidParameter("choose sets the ε and δ of its candidates.", hint="leave their epsilon= and delta= out")
     if len({is_classifier(model) for model in candidates}) > 1:
         raise InvalidParameter("a classifier is not compared with a regressor.")
-    if len({str(getattr(model, name, None)) for model in candidates for name in ("classes",)}) > 1:
+    if len({str(getattr(model, "classes", None)) for model in candidates}) > 1:
         raise InvalidParameter("candidates have the same classes.")
     if len({str(getattr(model, "target", None)) for model in candidates}) > 1:
         raise InvalidParameter("candidates have the same target.")

@@ -48,11 +48,16 @@ def columns_in(e: exp.Expr) -> list[exp.Column]:
     return [node for node in nodes_of(e) if isinstance(node, exp.Column)]
 
 
+_SHEDS = (exp.Where, exp.Qualify, exp.Limit, exp.Offset, exp.Distinct, exp.Group, exp.Having, exp.Join, exp.TableSample)
+"""Clauses after which a view has more or fewer rows than its source."""
+
+
 @lru_cache(maxsize=64)
 def keeps_rows(view: str) -> bool:
-    """Whether each part of a view reads a table, a frame or Parquet, whose readers leave no row out."""
-    read_from = [f.this for f in read(view).find_all(exp.From)]
-    return all(
+    """Whether each part of a view reads a table, a frame or Parquet, whose readers leave no row out, and keeps all."""
+    tree = read(view)
+    read_from = [f.this for f in tree.find_all(exp.From)]
+    return tree.find(*_SHEDS) is None and all(
         type(t) is exp.Table and (type(t.this) is exp.Identifier or type(t.this) is exp.ReadParquet) for t in read_from
     )
 
