@@ -10,9 +10,10 @@ import pytest
 
 from discreet.cli.hints import for_command_line
 from discreet.cli.sql import command
+from discreet.cli.synth import command as synth
 from tests.house.tree import SRC, name_of
 
-ROOMS = ("query", "plan", "engine", "catalog", "backends", "privacy", "ledger")
+ROOMS = ("query", "plan", "engine", "catalog", "backends", "privacy", "ledger", "synth")
 PYTHON_ALONE = {
     "plan/parts.py": "private parts of recipes",
     "engine/declared.py": "mechanisms of the owner's own code",
@@ -31,6 +32,8 @@ PYTHON_ALONE = {
     "ledger/postgres/link.py": "parameters of a URL",
     "privacy/exact.py": "numbers that options read themselves",
     "privacy/unit.py": "a unit's own arguments",
+    "synth/asked.py": "workloads, structural zeros, and lists of columns",
+    "synth/synthetic.py": "what is made of a data set in Python",
 }
 """Files of which some hints have no option to name, and why."""
 
@@ -105,6 +108,7 @@ def test_no_hint_on_the_command_line_names_an_argument_of_python() -> None:
         ("links={'items': 'ticket -> tickets.id'}", "--link 'items=ticket -> tickets.id'"),
         ('public=["regions"], names=["a", "b"]', "--public regions, --names a,b"),
         ("fresh=True draws again; noise='laplace'", "--fresh draws again; --noise laplace"),
+        ("columns={'a': dp.Range(0, 9)}, when you connect; or fewer bins=", "--range a=0:9; or fewer --bins"),
         ("narrower bounds (dp.Range), or dp.Values", "narrower bounds (--range), or --values"),
         ("SELECT x FROM t WHERE x = 3 AND f(a=2)", "SELECT x FROM t WHERE x = 3 AND f(a=2)"),
     ],
@@ -114,7 +118,7 @@ def test_arguments_are_options_on_the_command_line(python: str, options: str) ->
 
 
 def test_every_option_that_a_hint_names_is_one() -> None:
-    known = {name for option in command.params for name in option.opts} | {"--key"}
+    known = {name for option in (*command.params, *synth.params) for name in option.opts} | {"--key"}
     for _, _, text in hints():
         said = for_command_line(re.sub(r"`[^`]*`", "", text))
         assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", said)) <= known

@@ -63,8 +63,8 @@ def test_rows_and_models_are_written_and_the_second_time_is_free(samples: Path, 
         (BUDGET, "-o must name a file"),
         (("-o", "adult.parquet", *BUDGET), "would be written over"),
         (("-o", "none/a.csv", *BUDGET), "no such folder"),
-        (("-o", "a.csv"), "--budget"),
-        (("-o", "a.csv", *BUDGET, "--label", "age1"), "none of the columns"),
+        (("-o", "a.csv"), "add --budget 3,1e-6."),
+        (("-o", "a.csv", *BUDGET, "--label", "age1"), "--label age1 is none of the columns"),
         (("-o", "a.csv", *BUDGET, "--delta", "0"), "δ above 0"),
     ],
 )
@@ -81,3 +81,27 @@ def test_columns_that_are_not_declared_are_not_read(samples: Path, call: Call) -
     refused = call("synth", "adult.parquet", "--each-row", "--epsilon", "1", *BUDGET, "-o", "a.csv")
     assert refused.exit_code == 2
     assert "--range" in refused.stderr or "--values" in refused.stderr
+    assert "when you connect" not in refused.stderr
+
+
+def test_a_budget_without_delta_is_told_to_have_some(samples: Path, call: Call) -> None:
+    refused = call(*ASKED, "--budget", "3", "-o", "a.csv")
+    assert refused.exit_code == 3
+    assert "Hint: what is drawn needs a budget with δ: --budget 3,1e-6." in refused.stderr
+
+
+def test_of_a_policy_the_columns_are_read_that_it_declares(samples: Path, call: Call) -> None:
+    Path("a.toml").write_text(
+        """
+        [population.p]
+        budget = { epsilon = 3, delta = 1e-5 }
+        [table.adult]
+        source = "adult.parquet"
+        population = "p"
+        each_row = true
+        columns.age = { range = [17, 90] }
+        """
+    )
+    said = call("synth", "a.toml", "--epsilon", "1", "--plan", "--json")
+    assert said.exit_code == 0, said.output
+    assert json.loads(said.stdout)["cells"] == 75

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 _PLAIN: tuple[str, ...] = (
     "analyst",
+    "bins",
     "bounds",
     "confidence",
     "delta",
@@ -16,7 +17,9 @@ _PLAIN: tuple[str, ...] = (
     "epsilon",
     "filter",
     "key",
+    "label",
     "ledger",
+    "method",
     "noise",
     "population",
 )
@@ -60,7 +63,7 @@ _DEEPEST = 400
 
 
 def for_command_line(text: str) -> str:
-    """Return a sentence with each argument of Python's as the option that says the same.
+    """Return a sentence with each argument of Python's as the option that says the same; one command does it all.
 
     >>> for_command_line("columns={'age': dp.Range(0, 120)}, or pass delta=1e-6")
     '--range age=0:120, or pass --delta 1e-6'
@@ -73,7 +76,7 @@ def for_command_line(text: str) -> str:
             end = start.end()
             said = text[start.start() : end]
         found, at = found + _bare(text[at : start.start()]) + said, end
-    return found + _bare(text[at:])
+    return (found + _bare(text[at:])).replace(", when you connect", "")
 
 
 def _bare(text: str) -> str:

@@ -274,7 +274,7 @@ class QueryCall:
 
     def _with_all_missing(self, missing: list[MissingFact]) -> DiscreetError:
         """Return the refusal that names these facts and those that the query lacks, as far as that can be told."""
-        from discreet.privacy.guarantee import Budget
+        from discreet.privacy.guarantee import Budget, decimal
 
         known = self.policy is not None or self._unit() is not None
         guess = replace(self, each_row=True, paths=())
@@ -290,10 +290,10 @@ class QueryCall:
         except UnsupportedQuery:  # some queries need a unit with a column
             if known:
                 raise
-        if any(fact.say.startswith("delta=") for fact in missing):
-            missing = [
-                replace(f, say="budget=dp.Budget(epsilon=3, delta=1e-6)") if f.kind == "budget" else f for f in missing
-            ]
+        if self.delta or any(fact.say.startswith("delta=") for fact in missing):
+            delta = max(self.delta, Fraction(1, 10**6))
+            said = f"budget=dp.Budget(epsilon=3, delta={decimal(delta)})"
+            missing = [replace(f, say=said) if f.kind == "budget" else f for f in missing]
         return MissingBounds.of(missing)
 
     def _with_caps(self) -> QueryCall:

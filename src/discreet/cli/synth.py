@@ -14,6 +14,7 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.exact import positive, probability
 
 if TYPE_CHECKING:
+    from discreet.engine.session import Session
     from discreet.synth import Synthetic
 
 _EXAMPLE = """\b
@@ -93,13 +94,13 @@ def command(
     given: dict[str, Any] = {
         "epsilon": call.epsilon,
         "delta": call.delta,
-        "columns": None if call.policy else declared,
         "label": label,
         "bins": bins,
         "method": method,
     }
     if only_plan:
         with call.open_without_account() as session:
+            given["columns"] = declared or _known(session)
             plan = session.plan_synthesis(**given)
             if not call.has_account(session.population):  # the one that planned it ends with this command
                 plan = plan.without_outlook()
@@ -116,6 +117,7 @@ def command(
 
         frames.to_arrow({})  # refused before the charge where pyarrow is not installed
     with call.open() as session:
+        given["columns"] = declared or _known(session)
         made = session.synthesize(**given, fresh=fresh)
         _write(made, out, rows)
         if as_json:
@@ -137,6 +139,11 @@ def _call(source: str, asked: dict[str, Any]) -> QueryCall:
     query = 'SELECT COUNT(*) AS n FROM "' + name.replace('"', '""') + '"'
     groups = None if asked["each_row"] or asked["unit"] is None else 1
     return QueryCall.taken_from({**_UNSAID, **asked, "words": [source, query], "max_groups": groups})
+
+
+def _known(session: Session) -> list[str] | None:
+    """Return the columns that a policy declares; None where there are several tables, which is refused."""
+    return [column for _, column, _, known in session.schema if known] if len(session.tables) == 1 else None
 
 
 def _write(made: Synthetic, out: str, rows: int | None) -> None:

@@ -98,6 +98,9 @@ class Payers:
             return _fitting_flows(refusal, plan, share)
         (account,) = self.accounts
         if account.filter == "basic":  # ε itself adds up, and the account has said it
+            if plan.parts and plan.payers[0].guarantee.delta and not account.remaining.delta:  # no query's way round
+                hint = "what is drawn needs a budget with δ: budget=dp.Budget(epsilon=3, delta=1e-6)"
+                return BudgetExceeded(refusal.message, asked=refusal.asked, left=refusal.left, hint=hint)
             return refusal
         asked = plan.epsilon
         return with_fitting(refusal, lambda e: at(e / asked).charge, lambda c: account.refusal(c) is None, asked)

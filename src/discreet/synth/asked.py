@@ -82,7 +82,7 @@ class AskedSynthesis:
             raise InvalidParameter(
                 f"the columns have {cells:,} values and bins in all, and at most {MOST_CELLS:,} are measured; "
                 f"{largest.name!r} alone has {largest.size:,}.",
-                hint=f"columns=[…] without {largest.name!r}, a coarser column, or fewer bins=",
+                hint=f"leave {largest.name!r} out, declare coarser values, or say fewer bins=",
             )
         pairs = self._pairs(columns) if self.method == "adaptive" else {}
         caps = own.unit.caps
@@ -140,7 +140,7 @@ class AskedSynthesis:
             raise MissingBounds(
                 f"Nothing is declared of the columns {', '.join(map(repr, missing))}.",
                 hint=f"columns={{{missing[0]!r}: dp.Range(LOW, HIGH)}}, or dp.Values(…), when you connect; "
-                "or columns=[…] without them",
+                "or leave them out",
             )
         bins = count("bins", self.bins)
         return tuple(SynthColumn.of(name, own.facts[name], _type_of(own, name), bins) for name in names)
