@@ -219,7 +219,7 @@ def _apart(
         if part is None or any(len(one.told) <= place for one in alone):
             continue
         within = [i for i in world.people if part.sampling is None or is_sampled(i, place)]
-        if part.kind is PartKind.EACH:
+        if part.kind is not PartKind.WHOLE:
             total = Counter[Hashable]()
             for i in within:
                 total.update(alone[i].told[place].exact)

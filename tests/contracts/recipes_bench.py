@@ -255,7 +255,7 @@ def tapped(trace: Trace) -> Iterator[None]:
         return draw
 
     def total(part: Any, values: Any) -> Any:
-        if part.kind is PartKind.EACH:
+        if part.kind is not PartKind.WHOLE:
             trace.beyond |= any(exceeds(norms_of(p), part.norms) for p in _parts_of(values))
         return total_of(part, values)
 

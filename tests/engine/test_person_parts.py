@@ -15,6 +15,7 @@ import pytest
 
 import discreet as dp
 from discreet.engine.person_parts import PartUse, PeopleRows, people_of, plain, total_of
+from discreet.engine.row_places import RowPlaces
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
@@ -258,6 +259,21 @@ def test_another_shape_is_refused(made: Any) -> None:
 
     with session() as s, pytest.raises(InternalError, match="planned shape"):
         s.perform(Other(), trusted_code=True)
+
+
+def test_places_are_histograms_and_nothing_else() -> None:
+    class Counted(Drawn):
+        """Each row counts at one place."""
+
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
+            return RowPlaces(people.starts, np.zeros((len(people.matrix), 1), np.int64), 2)
+
+    norms = Sensitivity(1, 2)
+    assert first(Counted(norms=norms, kind="places"))[1] == 0
+    with session() as s, pytest.raises(InternalError, match="planned shape"):
+        s.perform(Drawn(norms=norms, kind="places"), trusted_code=True)
+    with session() as s, pytest.raises(InvalidParameter, match="apart goes with"):
+        s.perform(Counted(norms=norms, kind="places", apart=True), trusted_code=True)
 
 
 def test_a_part_is_drawn_as_often_as_it_was_paid_for() -> None:

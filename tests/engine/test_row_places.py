@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,10 @@ from hypothesis import strategies as st
 from discreet.engine.row_factor import within
 from discreet.engine.row_places import RowPlaces, dense
 from discreet.errors import InternalError
-from discreet.privacy.unit import Sensitivity
+from discreet.plan.parts import PersonPart
+from discreet.privacy.unit import Relation, Sensitivity
+from discreet.verify.claim import PartKind
+from discreet.verify.parts import part_moves
 
 WIDTH = 5
 
@@ -59,3 +63,24 @@ def test_places_that_the_part_has_not_are_refused(places: Any) -> None:
     given = np.array(places, np.int64) if isinstance(places, list) else places
     with pytest.raises(InternalError):
         RowPlaces(np.arange(3), given, WIDTH)
+
+
+@given(people=st.lists(st.lists(st.integers(0, WIDTH - 1), max_size=3), min_size=2, max_size=2))
+def test_two_histograms_differ_by_no_more_than_is_charged_under_replace(people: list[list[int]]) -> None:
+    """A broken twin, a part with numbers of both signs, goes beyond what is charged for places."""
+    norms = Sensitivity(2, 3, l1=3, l2_squared=9)
+    part: Any = SimpleNamespace(kind=PartKind.PLACES, norms=norms, width=WIDTH)
+    most = part_moves(part, Relation.REPLACE)
+    named: Any = SimpleNamespace(**vars(part), relation=Relation.REPLACE)
+    assert PersonPart.moves.__get__(named) == most == Sensitivity(4, 3, l1=6, l2_squared=18)
+    x, y = (np.bincount(np.array(own, np.int64), minlength=WIDTH) for own in people)
+    moved = x - y
+    assert np.abs(moved).max() <= most.linf
+    assert np.abs(moved).sum() <= most.l1 and (moved**2).sum() <= most.l2_squared
+    signed: Any = SimpleNamespace(**vars(part) | {"kind": PartKind.EACH})
+    assert part_moves(signed, Relation.REPLACE).l2_squared == ((3 - -3) ** 2) == 36
+
+
+def test_the_bound_of_two_histograms_is_reached() -> None:
+    x, y = np.array([3, 0]), np.array([0, 3])
+    assert ((x - y) ** 2).sum() == 2 * 9

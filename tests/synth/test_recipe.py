@@ -121,10 +121,10 @@ def test_the_charge_is_the_sum_of_the_events_of_its_noise_scales(epsilon: str, r
     plan = synthesis(epsilon=Fraction(epsilon)).plan([table(relation)])
     parts: Any = plan.parts
     columns, pair, choice = parts
-    times, both = 2, 2 if relation is Relation.REPLACE else 1
+    times, both = 2, 2 if relation is Relation.REPLACE else 1  # two histograms: l2² of both
     # two rows of a person, in each of three columns; two in one cell of a pair; weights of 2 on two rows
-    rho = (3 * 4) * both**2 / (2 * columns.law.noise.sigma**2)
-    rho += times * 4 * both**2 / (2 * pair.law.noise.sigma**2)
+    rho = (3 * 4) * both / (2 * columns.law.noise.sigma**2)
+    rho += times * 4 * both / (2 * pair.law.noise.sigma**2)
     best = choice.law
     assert isinstance(best, NamedBest)
     assert best.selection.sensitivity == 2 * 2 * both

@@ -5,6 +5,7 @@ Guarantee:
     part that does is left out, and so is one whose code fails where people are apart. So one unit moves the sum by
     these norms, if the code makes each part of one person's rows alone; where people are apart it is handed nothing
     else, and only what it remembers between calls could make a part of others.
+    Of kind "places" no summand has a number below 0 besides.
     Of kind "whole" they are what the code gives. Whatever fails says nothing of the data (docs/proofs/pipeline.md).
 """
 
@@ -159,7 +160,7 @@ class PartUse(PlannedUse):
         with np.errstate(all="ignore"):  # a warning, or one that is made an error, would tell of the data
             values = exact_values(part, self.code, people, args)
         limit = law.steps_of_a_unit  # of a whole, in how many draws a unit moves it is the recipe's promise
-        if limit is not None and part.kind is PartKind.EACH:
+        if limit is not None and part.kind is not PartKind.WHOLE:
             taken = exact.once(("taken", self.name), lambda: np.zeros(people.size, np.int64))
             values = _taking(values, taken, limit)
         vector = total_of(part, values)
@@ -205,6 +206,8 @@ def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any
         if found.people != people.size or found.width != part.width:
             raise _other_shape()
         return found
+    if part.kind is PartKind.PLACES:  # the price is for numbers of one sign
+        raise _other_shape()
     if type(found) is not tuple:
         return _integers(found, (people.size, part.width))
     if len(found) != 2:
@@ -247,7 +250,7 @@ def _taking(values: Parts, taken: Integers, limit: int) -> Parts:
 
 
 def total_of(part: Drawing, values: Parts) -> NDArray[Any]:
-    """Return the exact numbers of a draw: of kind "each" the sum over people, where a part beyond the norms counts 0.
+    """Return the exact numbers of a draw: the sum over people, where a part beyond the norms counts 0; or the whole.
 
     What is kept of a person lies within l∞ < 2^31 (`plan/parts.py`), so that no sum over 2^31 people leaves 64 bits.
     """
@@ -324,7 +327,7 @@ def _integers(found: Any, shape: tuple[int | None, ...]) -> Integers:
 def _other_shape() -> InternalError:
     return InternalError(
         "The recipe's code for people's rows gave no int64 array of the planned shape. The charge stands.",
-        hint="each: (people.size, width), two factors of it, or places of rows; whole: (width,)",
+        hint="each: (people.size, width), or two factors of it; places: `RowPlaces`; whole: (width,)",
     )
 
 

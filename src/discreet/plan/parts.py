@@ -36,15 +36,15 @@ class PersonPart:
 
     Guarantee:
         Each of `times` draws moves, when one unit comes or goes or is replaced, by the norms at most that the price is
-        for: of kind "each" whatever the recipe's code does with one person's rows, since the meter counts 0 for a
-        part beyond `norms`; of kind "whole" as the recipe promises (docs/proofs/pipeline.md).
+        for: of kinds "each" and "places" whatever the recipe's code does with one person's rows, since the meter counts
+        0 for a part beyond `norms`; of kind "whole" as the recipe promises (docs/proofs/pipeline.md).
 
     Attributes:
         name: what a draw calls it.
         rows: what the code is handed.
         norms: how far a person's part may go; of a whole, how far one unit moves it under the account's relation.
         width: how many integers a draw has.
-        kind: "each" or "whole".
+        kind: "each", "places" (each, as histograms of places where rows count) or "whole".
         apart: whether code of kind "each" is called for one person at a time: then no part can follow from others, by
             construction. Else it gives all parts at once, and that each follows from one person's rows is its promise.
         times: how often it may be drawn.
@@ -83,8 +83,9 @@ class PersonPart:
         n = self.norms
         if self.kind is PartKind.WHOLE or self.relation is not Relation.REPLACE:
             return n
-        l0, linf = min(n.l0 * 2, self.width), n.linf * 2
-        l1, l2_squared = min(n.l1 * 2, l0 * linf), min(n.l2_squared * 4, l0 * linf * linf)
+        signs = 1 if self.kind is PartKind.PLACES else 2  # numbers of one sign cancel where both parts have some
+        l0, linf = min(n.l0 * 2, self.width), n.linf * signs
+        l1, l2_squared = min(n.l1 * 2, l0 * linf), min(n.l2_squared * 2 * signs, l0 * linf * linf)
         return Sensitivity(l0, linf, l1=l1, l2_squared=l2_squared)
 
     @property
@@ -133,7 +134,7 @@ def person_part(
         width: how many integers a draw has.
         norms: how far a person's part may go, or one unit moves the whole.
         l2: in their place, its Euclidean length, which is rounded down to a whole square.
-        kind: "each" or "whole".
+        kind: "each", "places" or "whole".
         apart: whether the code is called for one person at a time.
         times: how often it may be drawn.
         law: the mechanism; left out, the noise is chosen.
@@ -161,9 +162,9 @@ def person_part(
             hint="count in coarser steps: a length of 2^20 leaves 2^-20 of it for rounding",
         )
     if kind not in [k.value for k in PartKind]:
-        raise InvalidParameter(f"kind must be 'each' or 'whole', not {kind!r}.")
-    if apart and kind == "whole":
-        raise InvalidParameter("apart goes with kind='each'.", hint="the whole is of all people")
+        raise InvalidParameter(f"kind must be 'each', 'places' or 'whole', not {kind!r}.")
+    if apart and kind != "each":
+        raise InvalidParameter("apart goes with kind='each'.", hint="places and the whole are of all people")
     weight = positive("share", share)
     return PersonPart(name, rows, norms, n, PartKind(kind), bool(apart), count("times", times), law, weight, sampling)
 

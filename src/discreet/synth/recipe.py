@@ -143,11 +143,11 @@ class AdaptiveSynthesis(PersonRecipe):
         m, k, width = rows.most, len(self.columns), sum(self.sizes)
         l0 = min(width, k * m)
         each = Sensitivity(l0, m, l1=k * m, l2_squared=min(k * m * m, l0 * m * m))
-        made = [person_part("columns", rows, width=width, norms=each)]
+        made = [person_part("columns", rows, width=width, norms=each, kind="places")]
         rounds, picks, _, _, chosen = self.schedule
         if rounds:
             one = Sensitivity(min(m, self.widest), m, l1=m, l2_squared=m * m)
-            made.append(person_part("pair", rows, width=self.widest, norms=one, times=rounds * picks))
+            made.append(person_part("pair", rows, width=self.widest, norms=one, kind="places", times=rounds * picks))
         if chosen:
             moved = max(self.weights) * m * (2 if made[0].relation is Relation.REPLACE else 1)
             norms = Sensitivity(len(self.candidates), moved)

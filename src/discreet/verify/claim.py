@@ -152,6 +152,8 @@ class PartKind(Enum):
 
     EACH = "each"
     """A row of integers a person: one beyond the norms counts 0, which is checked in integers for every person."""
+    PLACES = "places"
+    """A histogram a person, of places where their rows count: the same, and none of its numbers is below 0."""
     WHOLE = "whole"
     """Anything else: that one person moves it by the norms at most is the recipe's own promise."""
 

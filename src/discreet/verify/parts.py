@@ -34,11 +34,15 @@ def part_moves(part: PartClaim, relation: Relation) -> Sensitivity:
     """Return how far one unit moves a draw before the noise.
 
     The whole moves as its recipe promises. A sum over people moves by one part when a unit comes or goes, and by the
-    difference of two when it is replaced: |x − y|₁ ≤ |x|₁ + |y|₁, |x − y|₂² ≤ 2|x|₂² + 2|y|₂², and so on.
+    difference of two when it is replaced: |x − y|₁ ≤ |x|₁ + |y|₁, |x − y|₂² ≤ 2|x|₂² + 2|y|₂², and so on; of two
+    histograms, where x·y ≥ 0, |x − y|₂² ≤ |x|₂² + |y|₂² and |x − y|∞ ≤ max(|x|∞, |y|∞).
     """
     n = part.norms
     if part.kind is PartKind.WHOLE or relation is Relation.ADD_REMOVE:
         return n
+    if part.kind is PartKind.PLACES:
+        l0 = min(2 * n.l0, part.width)
+        return Sensitivity(l0, n.linf, l1=min(2 * n.l1, l0 * n.linf), l2_squared=min(2 * n.l2_squared, l0 * n.linf**2))
     l0, linf = min(2 * n.l0, part.width), 2 * n.linf
     return Sensitivity(l0, linf, l1=min(2 * n.l1, l0 * linf), l2_squared=min(4 * n.l2_squared, l0 * linf**2))
 
@@ -78,11 +82,11 @@ def check_parts(claim: PlanClaim) -> None:
         wide = part.norms.l0 * part.norms.linf**2 >= 1 << 62
         if part.times < 1 or part.width < 1 or part.norms.l0 > part.width or wide:
             reject("the shape of a private part")
-        if part.kind is PartKind.WHOLE and part.apart:
+        if part.kind is not PartKind.EACH and part.apart:
             reject("how a private part is bounded")
         # parts of people have any sign, and another unit may raise one number and lower another
         if getattr(_inner(part.law), "monotonic", False) and (
-            part.kind is PartKind.EACH or claim.relation is Relation.REPLACE
+            part.kind is not PartKind.WHOLE or claim.relation is Relation.REPLACE
         ):
             reject("the direction in which a unit moves a draw")
         _check_price(part, claim.relation)
