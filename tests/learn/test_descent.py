@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import norm
 
 from discreet.catalog.schema import TableSchema, Values
-from discreet.engine.person_parts import PeopleRows
+from discreet.engine.person_parts import PeopleRows, people_of
 from discreet.learn.descent import LinearDescent, rule
 from discreet.learn.features import DeclaredColumn, Features
 from discreet.learn.losses import Hinge, Logistic, Poisson, RowLoss, Softmax, Squared
@@ -126,6 +126,27 @@ def test_all_draws_together_are_one_gaussian_event_at_what_was_asked(relation: R
     delta = norm.cdf(mu / 2 - 1 / mu) - math.e * norm.cdf(-mu / 2 - 1 / mu)
     assert 0.99e-6 < delta <= 1e-6
     assert float(plan.payers[0].cost.mu_squared or 0) == pytest.approx(square, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Softmax(3)], ids=["one score", "three scores"])
+def test_what_a_person_adds_does_not_follow_from_how_many_rows_others_have(loss: RowLoss) -> None:
+    row = RecipeRow("descent", lambda: descent(loss))
+    recipe, names = descent(loss), {"who": row.columns["n"], **row.columns}
+    plan = recipe.plan([TableSchema(row.table, names, row.facts, row.unit, Relation.ADD_REMOVE)])
+    part: Any = plan.parts[-1]
+    rng, n = np.random.default_rng(5), 300
+    columns = [
+        rng.integers(0, 3, n + 2) * (1 if v.step == 1 else round(1 / v.step)) for v in part.rows.columns.values()
+    ]
+    weights = np.full((loss.outputs, FEATURES.width), 9.0) * (1 + np.arange(loss.outputs))[:, None]
+
+    def parts(rows: int) -> Any:
+        people = people_of(part.rows, [np.minimum(np.arange(rows), n), *(c[:rows] for c in columns)])
+        people.prepared = recipe.prepare(people)
+        found: Any = recipe.each(people, "gradient", {"weights": weights, "clip": 0.3})
+        return found[0][:n].tolist()
+
+    assert parts(n) == parts(n + 2)  # all have one row, and one more person has two
 
 
 def test_the_rule_takes_more_steps_and_clips_less_where_noise_is_small() -> None:

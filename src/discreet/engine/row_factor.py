@@ -81,8 +81,8 @@ class RowFactor:
 
     def most(self, norms: Sensitivity) -> Integers:
         """For each row the largest weight with which, alone, it keeps to the norms."""
-        l0, linf, l1, square = self._limits_of(norms)
-        return np.where(l0 > 0, np.minimum(np.minimum(linf, l1), square), 0)
+        l0, linf, l1, _, root = self._limits_of(norms)
+        return np.where(l0 > 0, np.minimum(np.minimum(linf, l1), root), 0)
 
     def total(self, weights: Integers, norms: Sensitivity) -> Integers:
         """Return the sum over people, where a part beyond the norms counts 0.
@@ -137,21 +137,21 @@ class RowFactor:
             return np.asarray((weights[:, 0] <= most) & (weights[:, 0] >= -most))
         small = np.asarray(((weights <= _LONGEST) & (weights >= -_LONGEST)).all(axis=1))
         held = np.abs(np.where(small[:, None], weights, 0))
-        l0, linf, l1, square = self._limits_of(norms)
+        l0, linf, l1, square, _ = self._limits_of(norms)
         return np.asarray(
             small
             & ((held != 0).sum(axis=1) <= l0)
             & (held.max(axis=1, initial=0) <= linf)
             & (held.sum(axis=1) <= l1)
-            & (squares(held) <= square * square)
+            & (squares(held) <= square)
         )
 
     def _limits_of(self, norms: Sensitivity) -> tuple[Integers, ...]:
-        """For each row how large the norms of its weights may be; of l2² its whole square root."""
+        """For each row how large the norms of its weights may be, and the whole root of the last."""
         if norms not in self._limits:
             most = (norms.l0, norms.linf, norms.l1, norms.l2_squared)
             found = [n // np.maximum(own, 1) for n, own in zip(most, self._norms, strict=True)]
-            self._limits[norms] = (*found[:3], whole_root(found[3]))
+            self._limits[norms] = (*found, whole_root(found[3]))
         return self._limits[norms]
 
 

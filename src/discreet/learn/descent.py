@@ -282,7 +282,7 @@ class LinearDescent(PersonRecipe):
     def _clipped(self, people: PeopleRows, factor: RowFactor, weights: Floats) -> Integers:
         """Return whole weights, towards 0, so that no person's part is longer than planned."""
         outputs = weights.shape[1]
-        if factor.is_single:
+        if self.per_person == 1:  # public: how a part is shortened never follows from how many rows others have
             norms = person_part_norms(self.length, factor.width * outputs)
             most = np.maximum(factor.most(norms) - (outputs > 1), 0)
             long = np.sqrt((weights * weights).sum(axis=1))
