@@ -15,7 +15,7 @@ from scipy.stats import norm
 from discreet.catalog.schema import TableSchema, Values
 from discreet.engine.person_parts import PeopleRows, people_of
 from discreet.learn.descent import LinearDescent, rule
-from discreet.learn.features import DeclaredColumn, Features
+from discreet.learn.features import DeclaredColumn
 from discreet.learn.losses import Hinge, Logistic, Poisson, RowLoss, Softmax, Squared
 from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.mechanisms.draws import AddedNoise
@@ -28,7 +28,6 @@ COLUMNS = (
     DeclaredColumn("n", 0.0, 5.0),
     DeclaredColumn.of("ward", Values("a", "b", "c")),
 )
-FEATURES = Features(COLUMNS, basis="gam", knots=3)
 CODES = "CASE WHEN ward = 'a' THEN 0 WHEN ward = 'b' THEN 1 WHEN ward = 'c' THEN 2 ELSE 3 END AS x2"
 LABEL, NUMBER = "CASE WHEN n < 2 THEN 0 WHEN n < 4 THEN 1 ELSE 2 END AS y", "x AS y"
 
@@ -38,7 +37,7 @@ def descent(loss: RowLoss, kind: type[LinearDescent] = LinearDescent, **changed:
     target = (-2.0, 2.0) if isinstance(loss, Squared) else (0.0, 2.0) if isinstance(loss, Poisson) else None
     sql = f"SELECT x AS x0, n AS x1, {CODES}, {LABEL if target is None else NUMBER} FROM t"
     given: dict[str, Any] = {"sql": sql, "per_person": 2, "draws": 2, **changed}
-    return kind(FEATURES, loss, target, Fraction(1), Fraction("1e-6"), **given)
+    return kind(COLUMNS, Fraction(1), Fraction("1e-6"), loss=loss, target=target, basis="gam", knots=3, **given)
 
 
 LOSSES = (Logistic(), Softmax(3), Hinge(), Squared(), Poisson(high=2.0))

@@ -18,7 +18,7 @@ import discreet as dp
 from discreet.catalog.schema import Values
 from discreet.errors import InternalError, InvalidParameter
 from discreet.learn import LinearRegression, LogisticRegression, PoissonRegressor
-from discreet.learn.features import DeclaredColumn, Features
+from discreet.learn.features import DeclaredColumn
 from discreet.learn.losses import Huber, Logistic, RowLoss
 from discreet.learn.objective import CLOSE, ObjectiveMinimum, _Objective
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
@@ -30,7 +30,6 @@ from tests.contracts import recipes
 from tests.contracts.recipes import SHORT, RecipeRow
 
 COLUMNS = (DeclaredColumn("x", -2.0, 2.0), DeclaredColumn.of("ward", Values("a", "b", "c")))
-FEATURES = Features(COLUMNS, basis="gam", knots=3)
 CODES = "CASE WHEN ward = 'a' THEN 0 WHEN ward = 'b' THEN 1 WHEN ward = 'c' THEN 2 ELSE 3 END AS x1"
 LABEL, NUMBER = "CASE WHEN n < 2 THEN 0 WHEN n < 4 THEN 1 ELSE 2 END AS y", "x AS y"
 D = Fraction("1e-6")
@@ -42,7 +41,8 @@ def minimum(
     """A fit over the contract's table."""
     target = (-2.0, 2.0) if isinstance(loss, Huber) else None
     sql = f"SELECT x AS x0, {CODES}, {LABEL if target is None else NUMBER} FROM t"
-    return kind(COLUMNS, Fraction(1), delta, FEATURES, loss, target, inside, sql=sql)
+    shape: dict[str, Any] = {"basis": "gam", "knots": 3, "loss": loss, "target": target}
+    return kind(COLUMNS, Fraction(1), delta, **shape, inside=inside, sql=sql)
 
 
 @pytest.mark.parametrize("relation", [*Relation])

@@ -7,9 +7,10 @@ middle of its bounds, so that what is missing counts as the middle.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from sklearn.base import clone
 from discreet.catalog.schema import Fact, Range, Values, find_table
 from discreet.engine.person_recipe import PersonRecipe, as_json
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.learn.features import DeclaredColumn
+from discreet.learn.features import DeclaredColumn, Features
+from discreet.learn.losses import Floats
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.person_rows import PersonRows, person_rows
 from discreet.privacy.unit import Sensitivity
@@ -102,14 +104,45 @@ class DeclaredRows(PersonRecipe):
         """Return which rows are read."""
         return read_rows(self.sql, tables, self.per_person)
 
-    def cells(self, people: PeopleRows) -> list[NDArray[Any]]:
-        """Return each column of people's rows as numbers within its bounds, or as places of its values."""
-        return [
+    def cells(self, people: PeopleRows) -> Iterator[NDArray[Any]]:
+        """Yield each column of people's rows as numbers within its bounds, or as places of its values."""
+        return (
             np.clip(people.real(f"x{i}") + c.middle * self.centred, c.low, c.high)
             if c.values is None
             else np.clip(people.column(f"x{i}"), 0, len(c.values))
             for i, c in enumerate(self.columns)
-        ]
+        )
+
+    def numbers(self, people: PeopleRows, low: float, high: float) -> Floats:
+        """Return the target of people's rows, within its bounds."""
+        return np.clip(people.real("y") + (low + high) / 2 * self.centred, low, high)
+
+
+@dataclass(frozen=True)
+class FeatureRows(DeclaredRows):
+    """A recipe that makes features of its rows.
+
+    Attributes:
+        basis: of the features: "linear" or "gam".
+        knots: of the basis "gam".
+        target: of a regressor the bounds of the target, read under the name y; None where y is a label 0, 1, …, or the
+            number after the last for every undeclared one, or is not read.
+    """
+
+    basis: str = field(default="linear", kw_only=True)
+    knots: int = field(default=12, kw_only=True)
+    target: tuple[float, float] | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def features(self) -> Features:
+        """The features, the last of which is constant."""
+        return Features(self.columns, self.basis, self.knots)
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """Return the weights, a column for each output."""
+        names, weights = [*self.features.names, "intercept"], state["weights"]
+        shown = ["feature", *(f"weight {k}" for k in range(len(weights)))]
+        return shown, [[*row] for row in zip(names, *weights, strict=True)]
 
 
 def read_rows(sql: str | None, tables: Sequence[TableSchema], per_person: int) -> PersonRows:

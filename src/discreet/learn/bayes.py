@@ -14,8 +14,8 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.catalog.schema import Range
 from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import RowFactor
-from discreet.learn.asked import AskedColumns, DeclaredRows
+from discreet.learn.asked import DeclaredRows
 from discreet.learn.features import BITS, DeclaredColumn
 from discreet.learn.gram import spread_of
 from discreet.learn.linear import Probabilities
-from discreet.learn.losses import Floats, Logistic, RowLoss, Softmax
+from discreet.learn.losses import Floats
 from discreet.plan.parts import person_part, plan_recipe
 from discreet.privacy.exact import Real
 
@@ -89,7 +88,7 @@ class ClassTerms:
         columns = [[c.name, c.low, c.high, None if c.values is None else [*map(repr, c.values)]] for c in self.columns]
         return ["class terms", columns]
 
-    def encode(self, cells: Sequence[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def encode(self, cells: Iterable[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the places and the values of the terms of `n` rows, in steps of 2^-12."""
         places, values, unit = [np.zeros(n)], [np.ones(n)], 2.0**BITS * self.scale
         for c, start, own in zip(self.columns, self.starts, cells, strict=False):
@@ -227,25 +226,8 @@ class GaussianNB(Probabilities):
         self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
         self.relation = relation
 
-    def _check(self) -> None:
-        self._guarantee()
-        self._relation()
-
-    def _loss(self, classes: int) -> RowLoss:
-        return Logistic() if classes == 2 else Softmax(classes)
-
-    def _fit(self, columns: Sequence[Floats], y: Floats, loss: RowLoss, target: tuple[float, float] | None) -> None:
-        k = len(self.classes_)
-        self._draw(self._sums(), columns, (y, Range(0, k, integer=True)))
-
-    def _sums(self) -> ClassSums:
-        epsilon, delta = self._guarantee()
-        return ClassSums(self._columns, epsilon, delta, classes=len(self.classes_))
-
-    def _recipe_of(self, asked: AskedColumns) -> ClassSums:
-        labels = self._declare(asked.target)[2]
-        self._check()
-        return replace(self._sums(), sql=asked.sql(labels), per_person=asked.per_person, centred=True)
+    def _recipe(self, rows: int | None = None) -> ClassSums:
+        return ClassSums(self._columns, *self._guarantee(), classes=len(self.classes_))
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {"sums": (len(self.classes_), ClassTerms(self._columns).width), "noise": ()}
@@ -262,7 +244,6 @@ class GaussianNB(Probabilities):
         self.var_ = halves**2 * self._weights[:, [p + 1 for p in places]]
 
     def rebuild(self, outputs: int) -> Floats:
-        """Make weights and terms anew of plain numbers."""
         self._features = ClassTerms(tuple(self._features.columns))
         self._weights = np.asarray(self._weights, np.float64).reshape(max(outputs, 2), self._features.width)
         variances = [

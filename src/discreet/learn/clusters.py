@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import RowFactor
 from discreet.errors import InvalidParameter
-from discreet.learn.asked import AskedColumns, DeclaredRows, in_cells
+from discreet.learn.asked import DeclaredRows, in_cells
 from discreet.learn.estimator import PrivateEstimator
 from discreet.learn.features import BITS
 from discreet.learn.gram import GramSum, moments_of, spread_of, units_of
@@ -226,36 +226,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
         self.n_clusters = n_clusters
         self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
 
-    def fit(self, X: Any, y: Any = None) -> KMeans:
-        """Fit the centres: private for each row.
-
-        Args:
-            X: an array or a data frame; what is missing becomes the middle of its bounds, and what lies outside its
-                end.
-            y: not read.
-
-        Raises:
-            MissingBounds, InvalidParameter: something has to be declared; raised before X is read.
-        """
-        self._check()
-        columns = self._inputs(X, reset=True)
-        self._draw(self._recipe(), columns, None)
-        return self
-
     def _check(self) -> None:
-        self._guarantee()
-        self._relation()
+        super()._check()
         if count("n_clusters", self.n_clusters) > _MOST:
             raise InvalidParameter(f"n_clusters must be at most {_MOST}, not {self.n_clusters}.", hint="n_clusters=8")
 
-    def _recipe(self) -> Clustering:
+    def _recipe(self, rows: int | None = None) -> Clustering:
         self._only_numbers()
-        epsilon, delta = self._guarantee()
-        return Clustering(self._columns, epsilon, delta, clusters=self.n_clusters)
-
-    def _recipe_of(self, asked: AskedColumns) -> Clustering:
-        self._check()
-        return replace(self._recipe(), sql=asked.sql(None), per_person=asked.per_person, centred=True)
+        return Clustering(self._columns, *self._guarantee(), clusters=self.n_clusters)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {"centres": (self.n_clusters, len(self._columns))}

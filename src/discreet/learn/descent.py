@@ -19,18 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.engine.person_recipe import PersonRecipe
 from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import Integers, RowFactor
-from discreet.learn.asked import read_rows
-from discreet.learn.features import BITS, Features
+from discreet.learn.asked import FeatureRows
+from discreet.learn.features import BITS
 from discreet.learn.losses import REACH, Floats, Hinge, RowLoss, Softmax, said
 from discreet.plan.parts import person_part, plan_recipe
 from discreet.privacy.unit import Sensitivity
@@ -104,37 +103,21 @@ def rule(loss: RowLoss, ratio: float, rows: float, width: int, draws: int = MOST
 
 
 @dataclass(frozen=True)
-class LinearDescent(PersonRecipe):
+class LinearDescent(FeatureRows):
     """Weights of a linear model.
 
     Attributes:
-        features: of the model, over columns that are read under the names x0, x1, ….
-        loss: of a row's score and its target, read under the name y.
-        target: of a regressor the bounds of the target, which is scaled to [−1, 1]; None where y is a label 0, 1, …, or
-            the number after the last for every undeclared one.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
+        loss: of a row's score and its target.
         rows: a public guess at the number of rows; None to have them counted.
-        known: whether `rows` is public and exact, so that no budget is spent on it.
-        sql: which names the columns; None for the arrays' own.
-        per_person: how many rows of a person are read at most.
         draws: how many gradients are drawn.
-        centred: whether numbers are read as distances from the middle of their bounds.
     """
 
-    features: Features
-    loss: RowLoss
-    target: tuple[float, float] | None
-    epsilon: Fraction
-    delta: Fraction
-    rows: int | None = None
-    sql: str | None = None
-    per_person: int = 1
-    draws: int = MOST
-    centred: bool = False
+    loss: RowLoss = field(kw_only=True)
+    rows: int | None = field(default=None, kw_only=True)
+    draws: int = field(default=MOST, kw_only=True)
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows = read_rows(self.sql, tables, self.per_person)
+        rows = self.read(tables)
         most, width = rows.most, self.features.width * self.loss.outputs
         parts = []
         if self.rows is None:
@@ -246,28 +229,16 @@ class LinearDescent(PersonRecipe):
         w[:, -1] += shift * 2**BITS / round(2**BITS * self.features.scale)
         return np.clip(w, -_FAR, _FAR)
 
-    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        names = [*self.features.names, "intercept"]
-        return ["feature", *(f"weight {k}" for k in range(self.loss.outputs))], [
-            [name, *column] for name, column in zip(names, zip(*state["weights"], strict=True), strict=True)
-        ]
-
     # ------------------------------------------------------------------ private: of people's rows
     def prepare(self, people: PeopleRows) -> Any:
-        columns = (
-            people.real(f"x{i}") + c.middle * self.centred if c.values is None else people.column(f"x{i}")
-            for i, c in enumerate(self.features.columns)
-        )
-        places, values = self.features.encode(columns, len(people.matrix))
+        places, values = self.features.encode(self.cells(people), len(people.matrix))
         factor = RowFactor(people.starts, places, values, self.features.width)
         if self.target is None:
             labels = people.column("y").astype(np.float64)
             counts = labels < max(self.loss.outputs, 2)
             return _Prepared(factor, np.where(counts, labels, 0)[:, None], counts.astype(np.float64)[:, None])
-        low, high = self.target
-        y = people.real("y") + (low + high) / 2 * self.centred
-        scaled = self.loss.scaled(np.clip(y, low, high), low, high)
-        return _Prepared(factor, scaled[:, None], np.ones((len(y), 1)))
+        y = self.loss.scaled(self.numbers(people, *self.target), *self.target)[:, None]
+        return _Prepared(factor, y, np.ones(y.shape))
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
         known: _Prepared = people.prepared

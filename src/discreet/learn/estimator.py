@@ -7,9 +7,10 @@ import os
 import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from discreet.engine.on_arrays import run_on_arrays
 from discreet.engine.person_recipe import as_json
 from discreet.errors import InvalidParameter, MissingBounds, MissingExtra
 from discreet.learn import model_file
-from discreet.learn.asked import AskedColumns, SessionFit
+from discreet.learn.asked import AskedColumns, DeclaredRows, SessionFit
 from discreet.learn.features import DeclaredColumn, cell_by_cell, read_bounds
 from discreet.learn.losses import Floats
 from discreet.privacy.exact import positive, probability
@@ -58,6 +59,35 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     _columns: tuple[DeclaredColumn, ...]
     _planned: str
     _state: Any
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model: private for each row.
+
+        Args:
+            X: an array or a data frame; what is missing becomes the middle of its bounds, and what lies outside its
+                end.
+            y: of an estimator that predicts, a number a row, read in the same way, or a label; a row whose label is
+                not declared is left out.
+
+        Raises:
+            MissingBounds, InvalidParameter: something has to be declared; raised before X is read.
+        """
+        self._check()
+        self._declared()
+        columns = self._inputs(X, reset=True)
+        rows = len(columns[0])
+        target = self._goal(y, rows)
+        # their number is public under replace, where each row is a unit and none is dropped
+        self._draw(self._recipe(rows if self._relation() is Relation.REPLACE else None), columns, target)
+        return self
+
+    def _goal(self, y: Any, rows: int) -> tuple[Floats, Fact] | None:
+        """Return what is predicted of each row, as a recipe reads it; None where nothing is."""
+        return None
+
+    @abstractmethod
+    def _recipe(self, rows: int | None = None) -> DeclaredRows:
+        """Return what is drawn of the declared columns; `rows` is their number where that is public."""
 
     def explain(self) -> str:
         """Return what the fit read and drew, and what it cost, in sentences."""
@@ -236,9 +266,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         model._columns = read_bounds(asked.facts, list(asked.facts), named=True)
         return SessionFit(model._recipe_of(asked), model)
 
-    @abstractmethod
-    def _recipe_of(self, asked: AskedColumns) -> PersonRecipe:
+    def _recipe_of(self, asked: AskedColumns) -> DeclaredRows:
         """Return the recipe of a fit in a session, where the parameters have the bounds of its columns by now."""
+        labels = self._declare(asked.target)
+        self._check()
+        return replace(self._recipe(), sql=asked.sql(labels), per_person=asked.per_person, centred=True)
+
+    def _declare(self, target: Fact | None) -> list[Any] | None:
+        """Take what is declared of the target, where the parameters say nothing of it; return a classifier's labels."""
+        return None
 
     def declare_columns(self, columns: tuple[DeclaredColumn, ...]) -> None:
         """Take the columns of a fit in a session, and what the parameters declare of the target."""
@@ -255,9 +291,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         self._state = as_json(state)
         self._take(self._state)
 
-    @abstractmethod
     def _check(self) -> None:
         """Refuse what can be seen without data."""
+        self._guarantee()
+        self._relation()
 
     @abstractmethod
     def _shapes(self) -> dict[str, tuple[int, ...]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,10 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import RowFactor
 from discreet.errors import InvalidParameter
-from discreet.learn.asked import AskedColumns, DeclaredRows
+from discreet.learn.asked import FeatureRows
 from discreet.learn.estimator import PrivateEstimator
 from discreet.learn.features import BITS, DeclaredColumn, Features
-from discreet.learn.losses import Floats
+from discreet.learn.losses import Floats, Squared
 from discreet.plan.parts import PersonPart, person_part, plan_recipe
 from discreet.privacy.exact import Real, count
 
@@ -47,23 +47,8 @@ _LARGEST = 61  # bits of the squares of a person's part
 
 
 @dataclass(frozen=True)
-class GramSum(DeclaredRows):
-    """The noisy sum of x·xᵀ over rows.
-
-    Attributes:
-        basis: of the features: "linear" or "gam".
-        knots: of the basis "gam".
-        target: the bounds of y, which is scaled to [−1, 1]; None where there is none.
-    """
-
-    basis: str = "linear"
-    knots: int = 12
-    target: tuple[float, float] | None = None
-
-    @property
-    def features(self) -> Features:
-        """The features, the last of which is constant."""
-        return Features(self.columns, self.basis, self.knots)
+class GramSum(FeatureRows):
+    """The noisy sum of x·xᵀ over rows; x has y at its end, scaled to [−1, 1], where there is a target."""
 
     @property
     def width(self) -> int:
@@ -120,9 +105,8 @@ class GramSum(DeclaredRows):
         features = self.features
         places, values = features.encode(self.cells(people), len(people.matrix))
         if self.target is not None:
-            low, high = self.target
-            y = np.clip(people.real("y") + (low + high) / 2 * self.centred, low, high)
-            scaled = np.rint((2 * (y - low) / (high - low) - 1) * 2**BITS * features.scale).astype(np.int32)
+            y = Squared().scaled(self.numbers(people, *self.target), *self.target)
+            scaled = np.rint(y * 2**BITS * features.scale).astype(np.int32)
             places = np.concatenate([places, np.full((len(y), 1), features.width, np.int32)], axis=1)
             values = np.concatenate([values, scaled[:, None]], axis=1)
         dense = np.zeros((len(values), self.width))
@@ -148,8 +132,7 @@ class GramRegression(GramSum):
         return {"weights": [np.clip(weights, -_FAR, _FAR).tolist()], "rows": max(gram[-2, -2], 1.0), "steps": 1}
 
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        names = [*self.features.names, "intercept"]
-        return ["feature", "weight"], [[*pair] for pair in zip(names, state["weights"][0], strict=True)]
+        return FeatureRows.table(self, plan, state)
 
 
 def moments_of(gram: Floats) -> tuple[float, Floats, Floats]:
@@ -193,36 +176,26 @@ class NoisyMoments(PrivateEstimator):
     _gram: Floats
     _noise: float
 
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Fit the model: private for each row.
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        bounds: Any = None,
+        relation: str = "add-remove",
+    ) -> None:
+        """Note the parameters.
 
         Args:
-            X: an array or a data frame; what is missing becomes the middle of its bounds, and what lies outside its
-                end.
-            y: not read.
-
-        Returns:
-            The estimator.
-
-        Raises:
-            MissingBounds, InvalidParameter: something has to be declared; raised before X is read.
+            epsilon: the ε to be spent.
+            delta: the δ to be spent; at 0 the noise is Laplace's, and much wider.
+            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
+            relation: "add-remove" or "replace".
         """
-        self._check()
-        columns = self._inputs(X, reset=True)
-        self._draw(self._recipe(), columns, None)
-        return self
+        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
 
-    def _check(self) -> None:
-        """Refuse what can be seen without data."""
-        self._guarantee()
-        self._relation()
-
-    def _recipe(self) -> GramSum:
+    def _recipe(self, rows: int | None = None) -> GramSum:
         return GramSum(self._columns, *self._guarantee())
-
-    def _recipe_of(self, asked: AskedColumns) -> GramSum:
-        self._check()
-        return replace(self._recipe(), sql=asked.sql(None), per_person=asked.per_person, centred=True)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         width = Features(self._columns).width
@@ -263,24 +236,6 @@ class Gram(NoisyMoments):
     >>> found.mean_.round(1).tolist(), found.pca(1).components_.round(1).tolist()
     ([2.0, 1.0], [[0.9, 0.4]])
     """
-
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters.
-
-        Args:
-            epsilon: the ε to be spent.
-            delta: the δ to be spent; at 0 the noise is Laplace's, and much wider.
-            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
-            relation: "add-remove" or "replace".
-        """
-        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
 
     def pca(self, n_components: int | None = None) -> PCA:
         """Return the principal components that follow from the matrix: free."""
@@ -328,17 +283,9 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # t
         bounds: Any = None,
         relation: str = "add-remove",
     ) -> None:
-        """Note the parameters.
-
-        Args:
-            n_components: how many are kept; None for all.
-            epsilon: the ε to be spent.
-            delta: as of `Gram`.
-            bounds: as of `Gram`.
-            relation: "add-remove" or "replace".
-        """
+        """Note the parameters, which are those of `Gram`, and how many components are kept; None for all."""
+        super().__init__(epsilon=epsilon, delta=delta, bounds=bounds, relation=relation)
         self.n_components = n_components
-        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
 
     def _check(self) -> None:
         super()._check()
@@ -394,20 +341,13 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, NoisyMoments):  # t
         with_std: bool = True,
         relation: str = "add-remove",
     ) -> None:
-        """Note the parameters.
-
-        Args:
-            epsilon: the ε to be spent.
-            delta: as of `Gram`.
-            bounds: as of `Gram`, of numbers alone.
-            with_mean: whether means are taken away.
-            with_std: whether columns are divided by their deviations.
-            relation: "add-remove" or "replace".
+        """Note the parameters, which are those of `Gram`, of numbers alone; and whether means are taken away, and
+        columns divided by their deviations.
         """
-        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
+        super().__init__(epsilon=epsilon, delta=delta, bounds=bounds, relation=relation)
         self.with_mean, self.with_std = with_mean, with_std
 
-    def _recipe(self) -> GramSum:
+    def _recipe(self, rows: int | None = None) -> GramSum:
         self._only_numbers()
         return super()._recipe()
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.catalog.schema import Fact, Range, TableSchema, Values
-from discreet.engine.person_recipe import PersonRecipe
+from discreet.catalog.schema import Fact, Range, Values
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.learn.asked import AskedColumns
+from discreet.learn.asked import FeatureRows
 from discreet.learn.descent import LinearDescent
 from discreet.learn.estimator import PrivateEstimator
 from discreet.learn.evaluation import Evaluating, evaluation_of
@@ -25,13 +23,46 @@ from discreet.learn.gram import GramRegression
 from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
 from discreet.learn.objective import ObjectiveMinimum
 from discreet.privacy.exact import Real, count
-from discreet.privacy.unit import Relation
 
 OBJECTIVE = ("objective", "output")
 """Solvers that find the minimum itself, of two classes or of the Huber loss."""
 
 
-class LinearModel(PrivateEstimator):
+class ScoredModel(PrivateEstimator):
+    """What estimators share whose predictions follow from scores of public features."""
+
+    _weights: Floats
+    _features: Any
+    _target: DeclaredColumn
+
+    def evaluation_of(self, *asked: Any) -> Evaluating:
+        """Return the recipe that measures this fitted model in a session; `session.evaluate` performs it.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be measured so.
+        """
+        return evaluation_of(self, *asked)
+
+    @abstractmethod
+    def rebuild(self, outputs: int) -> Floats:
+        """Make weights and features anew of plain numbers, whatever they are, and return the weights.
+
+        Raises:
+            AttributeError, TypeError, ValueError: they are not what a fit gives.
+        """
+
+    @abstractmethod
+    def answers_of(self, scores: Floats) -> NDArray[Any]:
+        """Return the predictions that follow from scores: places of labels, or numbers."""
+
+    def _scores(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        columns = self._inputs(X, reset=False)
+        found: Floats = self._features.scores(columns, self._weights, len(columns[0]))
+        return found
+
+
+class LinearModel(ScoredModel):
     """What linear models share.
 
     Attributes:
@@ -51,66 +82,26 @@ class LinearModel(PrivateEstimator):
     terms_: list[str]
     steps_: int
     _solvers: ClassVar[tuple[str, ...]] = ("gradient",)
-    _weights: Floats
-    _features: Features
-    _target: DeclaredColumn
 
-    def _fit(self, columns: Sequence[Floats], y: Floats, loss: RowLoss, target: tuple[float, float] | None) -> None:
-        # public under replace, where each row is a unit and none is dropped
-        known = {"rows": len(y)} if self.rows is None and self._relation() is Relation.REPLACE else {}
-        fact = Range(0, max(loss.outputs, 2), integer=True) if target is None else Range(*target)
-        self._draw(self._recipe(loss, target, **known), columns, (y, fact))
+    @abstractmethod
+    def _loss(self) -> RowLoss:
+        """Return the loss; what is declared of the target is known."""
 
-    def _recipe(self, loss: RowLoss, target: tuple[float, float] | None, **asked: Any) -> PersonRecipe:
-        """Return what the solver draws."""
-        epsilon, delta = self._guarantee()
-        features = Features(self._columns, self.basis, self.knots)
+    def _recipe(self, rows: int | None = None) -> FeatureRows:
+        bounds = (self._target.low, self._target.high) if is_regressor(self) else None
+        given: dict[str, Any] = {"basis": self.basis, "knots": self.knots, "target": bounds}
+        if self.solver == "gram":
+            return GramRegression(self._columns, *self._guarantee(), **given)
+        given["loss"] = self._loss()
         if self.solver in OBJECTIVE:
-            asked.pop("rows", None)
-            given = {"inside": self.solver == "objective", **asked}
-            return ObjectiveMinimum(self._columns, epsilon, delta, features, loss, target, **given)
-        known: dict[str, Any] = {"rows": None if self.rows is None else count("rows", self.rows)}
-        return LinearDescent(features, loss, target, epsilon, delta, **known | asked)
-
-    def _recipe_of(self, asked: AskedColumns) -> PersonRecipe:
-        loss, bounds, labels = self._declare(asked.target)
-        self._check()
-        return self._recipe(loss, bounds, sql=asked.sql(labels), per_person=asked.per_person, centred=True)
-
-    def evaluation_of(
-        self,
-        tables: Sequence[TableSchema],
-        asked: tuple[Sequence[str], str, str | None, str | None],
-        epsilon: Real,
-        delta: Real,
-        confidence: Real,
-    ) -> Evaluating:
-        """Return the recipe that measures this fitted model in a session; `session.evaluate` performs it.
-
-        Raises:
-            PlanError, InvalidParameter: it cannot be measured so.
-        """
-        return evaluation_of(self, tables, asked, epsilon, delta, confidence)
+            return ObjectiveMinimum(self._columns, *self._guarantee(), **given, inside=self.solver == "objective")
+        known = rows if self.rows is None else count("rows", self.rows)
+        return LinearDescent(self._columns, *self._guarantee(), **given, rows=known)
 
     def rebuild(self, outputs: int) -> Floats:
-        """Make weights and features anew of plain numbers, whatever they are, and return the weights.
-
-        Raises:
-            AttributeError, TypeError, ValueError: they are not what a fit gives.
-        """
         self._features = Features(tuple(self._features.columns), self._features.basis, self._features.knots)
         self._weights = np.asarray(self._weights, np.float64).reshape(outputs, self._features.width)
         return self._weights
-
-    @abstractmethod
-    def answers_of(self, scores: Floats) -> NDArray[Any]:
-        """Return the predictions that follow from scores: places of labels, or numbers."""
-
-    @abstractmethod
-    def _declare(self, target: Fact | None) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
-        """Take what is declared of the target, where the parameters say nothing of it; return the loss, a regressor's
-        bounds and a classifier's labels.
-        """
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         labels = len(self.__dict__.get("classes_", ()))
@@ -125,22 +116,15 @@ class LinearModel(PrivateEstimator):
         self.terms_ = self._features.names
 
     def _check(self) -> None:
-        """Refuse what can be seen without data."""
-        _, delta = self._guarantee()
+        super()._check()
         if self.solver not in self._solvers:
             raise InvalidParameter(f"solver must be one of {', '.join(map(repr, self._solvers))}, not {self.solver!r}.")
-        if not delta and self.solver == "gradient":
+        if not self._guarantee()[1] and self.solver == "gradient":
             other = ", or solver='objective'" * ("objective" in self._solvers)
             raise InvalidParameter(
                 "Gradient descent with Gaussian noise needs delta above 0.", hint=f"delta=1e-6{other}"
             )
         Features((), self.basis, self.knots)
-        self._relation()
-
-    def _scores(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        columns = self._inputs(X, reset=False)
-        return self._features.scores(columns, self._weights, len(columns[0]))
 
     def _explained(self) -> str:
         if self.solver == "gram":
@@ -154,53 +138,39 @@ class LinearModel(PrivateEstimator):
         )
 
 
-class _Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types
-    """What linear classifiers share."""
+class _Classifier(ClassifierMixin, ScoredModel):  # type: ignore[misc]  # scikit-learn has no types
+    """What classifiers share."""
 
     classes: Any
     classes_: NDArray[Any]
-    _pair: ClassVar[RowLoss]
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fit the model: private for each row.
-
-        Args:
-            X: an array or a data frame; what is missing becomes the middle of its bounds, and what lies outside its
-                end.
-            y: a label a row; a row whose label is not declared is left out.
-
-        Returns:
-            The estimator.
-
-        Raises:
-            MissingBounds, InvalidParameter: something has to be declared; raised before X is read.
-        """
-        self._check()
+    def _check(self) -> None:
+        super()._check()
         if self.classes is None:
             raise MissingBounds(
                 f"{type(self).__name__} needs classes=, which must not be read from the data.",
                 hint="classes=[LABEL, LABEL], or classes='public' where it is no secret which labels occur",
             )
-        public = isinstance(self.classes, str)
-        if public and self.classes != "public":
+        if isinstance(self.classes, str) and self.classes != "public":
             raise InvalidParameter(f"classes must be labels or 'public', not {self.classes!r}.")
-        if not public:
-            self.classes_ = _labels(self.classes)
-        columns = self._inputs(X, reset=True)
-        labels = self._one_target(y, len(columns[0]))
-        if public:
+
+    def _goal(self, y: Any, rows: int) -> tuple[Floats, Fact]:
+        labels = self._one_target(y, rows)
+        if isinstance(self.classes, str):
             labels = np.asarray(y) if isinstance(y, list) else labels  # their types are no secret either
             check_classification_targets(labels)
             self.classes_ = np.unique(labels)
-        if len(self.classes_) < 2:
-            raise InvalidParameter("a classifier needs at least two classes; there is 1 class.")
+        self._refuse_one()
         found = np.full(len(labels), len(self.classes_), np.float64)
         for k, label in enumerate(self.classes_.tolist()):
             found[equal(labels, label)] = k
-        self._fit(columns, found, self._loss(len(self.classes_)), None)
-        return self
+        return found, Range(0, len(self.classes_), integer=True)
 
-    def _declare(self, target: Fact | None) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
+    def _refuse_one(self) -> None:
+        if len(self.classes_) < 2:
+            raise InvalidParameter("a classifier needs at least two classes; there is 1 class.")
+
+    def _declare(self, target: Fact | None) -> list[Any]:
         if self.classes is None and isinstance(target, Values):
             self.classes = [value for value in target.values if value is not None]
         if self.classes is None or isinstance(self.classes, str):
@@ -208,16 +178,13 @@ class _Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit
                 "The target has no declared values.", hint="columns={TARGET: dp.Values(…)}, or classes=[LABEL, LABEL]"
             )
         self._declared()
-        if len(self.classes_) < 2:
-            raise InvalidParameter("a classifier needs at least two classes; there is 1 class.")
-        return self._loss(len(self.classes_)), None, self.classes_.tolist()
+        self._refuse_one()
+        labels: list[Any] = self.classes_.tolist()
+        return labels
 
     def _declared(self) -> None:
         if not isinstance(self.classes, str):
             self.classes_ = _labels(self.classes)
-
-    def _loss(self, classes: int) -> RowLoss:
-        return self._pair if classes == 2 else Softmax(classes)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of rows: of two classes that of the second, else one for each class."""
@@ -230,7 +197,6 @@ class _Classifier(ClassifierMixin, LinearModel):  # type: ignore[misc]  # scikit
         return np.asarray(self.classes_[self.answers_of(self._scores(X))])
 
     def answers_of(self, scores: Floats) -> NDArray[Any]:
-        """Return the place of the most likely label of each row."""
         return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
@@ -250,25 +216,8 @@ class Probabilities(_Classifier):
             return np.asarray(np.log(self.predict_proba(X)))
 
 
-class LogisticRegression(Probabilities):
-    """Logistic regression of two or more classes, by noisy gradient descent.
-
-    Guarantee:
-        (ε, δ)-DP for each row, under `relation`, of everything that `fit` leaves: all Gaussian noise of a fit is one
-        event (`loss_`). What is public: the number and names of columns, the bounds, the classes, all parameters, and
-        under replace the number of rows. Each fit draws fresh noise.
-
-    References:
-        docs/proofs/learn.md.
-
-    >>> X = np.array([[-1.0], [1.0]] * 500)
-    >>> model = LogisticRegression(epsilon=1, delta=1e-6, bounds=(-2, 2), classes=[False, True])
-    >>> model.fit(X, X[:, 0] > 0).predict([[-1.5], [1.5]]).tolist()
-    [False, True]
-    """
-
-    _pair = Logistic()
-    _solvers = ("gradient", *OBJECTIVE)
+class _LinearClassifier(LinearModel, _Classifier):
+    """What linear classifiers share."""
 
     def __init__(
         self,
@@ -292,20 +241,42 @@ class LogisticRegression(Probabilities):
             classes: the labels, or "public" where it is no secret which labels occur.
             basis: "linear", or "gam" for a sum of functions of each column.
             knots: how many public knots such a function has.
-            solver: "gradient"; of two classes also "objective", for noise in what is minimised, which takes δ = 0, or
-                "output", for noise on the minimum, which is for teaching.
+            solver: "gradient"; of two classes `LogisticRegression` has also "objective", for noise in what is
+                minimised, which takes δ = 0, and "output", for noise on the minimum, which is for teaching.
             rows: a public guess at the number of rows, in place of a noisy count.
             relation: "add-remove" or "replace".
         """
         self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
         self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
 
-    def _loss(self, classes: int) -> RowLoss:
-        if classes > 2 and self.solver in OBJECTIVE:
-            raise InvalidParameter(
-                f"Only binary classification is supported by solver={self.solver!r}.", hint="solver='gradient'"
-            )
-        return super()._loss(classes)
+    def _only_two(self, what: str, hint: str) -> None:
+        if len(self.classes_) > 2:
+            raise InvalidParameter(f"Only binary classification is supported by {what}.", hint=hint)
+
+
+class LogisticRegression(_LinearClassifier, Probabilities):
+    """Logistic regression of two or more classes, by noisy gradient descent.
+
+    Guarantee:
+        (ε, δ)-DP for each row, under `relation`, of everything that `fit` leaves: all Gaussian noise of a fit is one
+        event (`loss_`). What is public: the number and names of columns, the bounds, the classes, all parameters, and
+        under replace the number of rows. Each fit draws fresh noise.
+
+    References:
+        docs/proofs/learn.md.
+
+    >>> X = np.array([[-1.0], [1.0]] * 500)
+    >>> model = LogisticRegression(epsilon=1, delta=1e-6, bounds=(-2, 2), classes=[False, True])
+    >>> model.fit(X, X[:, 0] > 0).predict([[-1.5], [1.5]]).tolist()
+    [False, True]
+    """
+
+    _solvers = ("gradient", *OBJECTIVE)
+
+    def _loss(self) -> RowLoss:
+        if self.solver in OBJECTIVE:
+            self._only_two(f"solver={self.solver!r}", "solver='gradient'")
+        return Logistic() if len(self.classes_) == 2 else Softmax(len(self.classes_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -313,7 +284,7 @@ class LogisticRegression(Probabilities):
         return tags
 
 
-class LinearSVC(_Classifier):
+class LinearSVC(_LinearClassifier):
     """Linear classification of two classes by the smoothed hinge loss, by noisy gradient descent.
 
     Guarantee:
@@ -323,32 +294,9 @@ class LinearSVC(_Classifier):
         docs/proofs/learn.md.
     """
 
-    _pair = Hinge()
-
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        classes: Any = None,
-        basis: str = "linear",
-        knots: int = 12,
-        solver: str = "gradient",
-        rows: int | None = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters, which are those of `LogisticRegression`."""
-        self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
-        self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
-
-    def _loss(self, classes: int) -> RowLoss:
-        if classes > 2:
-            raise InvalidParameter(
-                "Only binary classification is supported by LinearSVC.",
-                hint="LogisticRegression, which takes more classes",
-            )
-        return self._pair
+    def _loss(self) -> RowLoss:
+        self._only_two("LinearSVC", "LogisticRegression, which takes more classes")
+        return Hinge()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -361,33 +309,17 @@ class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-l
 
     target: Any
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Fit the model: private for each row.
-
-        Args:
-            X: an array or a data frame; what is missing becomes the middle of its bounds, and what lies outside its
-                end.
-            y: a number a row, read in the same way within `target`.
-
-        Returns:
-            The estimator.
-
-        Raises:
-            MissingBounds, InvalidParameter: something has to be declared; raised before X is read.
-        """
-        self._check()
+    def _check(self) -> None:
+        super()._check()
         if self.target is None:
             raise MissingBounds(
                 f"{type(self).__name__} needs target=, which must not be read from the data.", hint="target=(LOW, HIGH)"
             )
-        self._declared()
-        loss = self._loss()
-        columns = self._inputs(X, reset=True)
-        found = self._target.read(self._one_target(y, len(columns[0])))
-        self._fit(columns, found, loss, (self._target.low, self._target.high))
-        return self
 
-    def _declare(self, target: Fact | None) -> tuple[RowLoss, tuple[float, float] | None, list[Any] | None]:
+    def _goal(self, y: Any, rows: int) -> tuple[Floats, Fact]:
+        return self._target.read(self._one_target(y, rows)), Range(self._target.low, self._target.high)
+
+    def _declare(self, target: Fact | None) -> None:
         if isinstance(target, Values):
             raise InvalidParameter("the target of a regressor has bounds, and no values.", hint="dp.Range(LOW, HIGH)")
         if self.target is not None:
@@ -396,15 +328,14 @@ class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-l
             )
         self.target = target
         self._declared()
-        return self._loss(), (self._target.low, self._target.high), None
 
     def _declared(self) -> None:
         self._target = DeclaredColumn.of("y", fact_of("target", self.target))
         self._loss()  # which refuses what cannot be
 
-    @abstractmethod
-    def _loss(self) -> RowLoss:
-        """Return the loss, of which the target's bounds are known."""
+    def predict(self, X: Any) -> Floats:
+        """Return the prediction of each row, or its mean, within the target's bounds."""
+        return self.answers_of(self._scores(X))
 
 
 class LinearRegression(_Regressor):
@@ -453,14 +384,6 @@ class LinearRegression(_Regressor):
         self.epsilon, self.delta, self.bounds, self.target, self.loss = epsilon, delta, bounds, target, loss
         self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
 
-    def _recipe(self, loss: RowLoss, target: tuple[float, float] | None, **asked: Any) -> PersonRecipe:
-        if self.solver != "gram":
-            return super()._recipe(loss, target, **asked)
-        asked.pop("rows", None)
-        epsilon, delta = self._guarantee()
-        given = {"basis": self.basis, "knots": self.knots, "target": target, **asked}
-        return GramRegression(self._columns, epsilon, delta, **given)
-
     def _check(self) -> None:
         super()._check()
         if self.solver == "gram" and self.loss != "squared":
@@ -479,12 +402,7 @@ class LinearRegression(_Regressor):
         self.coef_ = self.coef_[0] * (high - low) / 2
         self.intercept_ = float(self.intercept_[0]) * (high - low) / 2 + (low + high) / 2
 
-    def predict(self, X: Any) -> Floats:
-        """Return the prediction of each row, within the target's bounds."""
-        return self.answers_of(self._scores(X))
-
     def answers_of(self, scores: Floats) -> NDArray[Any]:
-        """Return the predictions that follow from scores."""
         z = np.clip(scores[:, 0], -1, 1)
         low, high = self._target.low, self._target.high
         return np.asarray(low + (z + 1) * (high - low) / 2)
@@ -524,12 +442,7 @@ class PoissonRegressor(_Regressor):
             raise InvalidParameter("target= of a Poisson regression starts at 0 or above.", hint="target=(0, HIGH)")
         return Poisson(high=self._target.high)
 
-    def predict(self, X: Any) -> Floats:
-        """Return the mean of each row, within the target's bounds."""
-        return self.answers_of(self._scores(X))
-
     def answers_of(self, scores: Floats) -> NDArray[Any]:
-        """Return the predictions that follow from scores."""
         z = np.minimum(scores[:, 0], np.log(self._target.high))
         return np.clip(np.exp(z), self._target.low, self._target.high)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,20 +22,14 @@ class RowLoss(ABC):
     """A convex loss of a row's score z = ⟨w, x⟩, where ‖x‖ ≤ 1.
 
     Attributes:
+        smoothness: the largest second derivative β: gradient descent is stable with steps below 2/β.
+        bound: the largest length of the derivative, for scores within `span`.
         outputs: how many scores a row has.
     """
 
+    smoothness: ClassVar[float] = 1.0
+    bound: ClassVar[float] = 1.0
     outputs: int = 1
-
-    @property
-    @abstractmethod
-    def smoothness(self) -> float:
-        """The largest second derivative β: gradient descent is stable with steps below 2/β."""
-
-    @property
-    @abstractmethod
-    def bound(self) -> float:
-        """The largest length of the derivative, for scores within `span`."""
 
     @property
     def span(self) -> tuple[float, float]:
@@ -59,13 +53,7 @@ class RowLoss(ABC):
 class Logistic(RowLoss):
     """The logistic loss of labels 0 and 1."""
 
-    @property
-    def smoothness(self) -> float:
-        return 0.25
-
-    @property
-    def bound(self) -> float:
-        return 1.0
+    smoothness: ClassVar[float] = 0.25
 
     def residual(self, z: Floats, y: Floats) -> Floats:
         return np.asarray(expit(z) - y)
@@ -78,13 +66,8 @@ class Logistic(RowLoss):
 class Softmax(RowLoss):
     """The cross entropy of labels 0, …, outputs − 1, one score for each."""
 
-    @property
-    def smoothness(self) -> float:
-        return 0.5
-
-    @property
-    def bound(self) -> float:
-        return math.sqrt(2)
+    smoothness: ClassVar[float] = 0.5
+    bound: ClassVar[float] = math.sqrt(2)
 
     def residual(self, z: Floats, y: Floats) -> Floats:
         return np.asarray(softmax(z, axis=1) - (y == np.arange(self.outputs)))
@@ -98,15 +81,8 @@ class Softmax(RowLoss):
 class Hinge(RowLoss):
     """The hinge loss of labels 0 and 1, smoothed within `width` of its kink."""
 
-    width: float = 0.5
-
-    @property
-    def smoothness(self) -> float:
-        return 1 / (2 * self.width)
-
-    @property
-    def bound(self) -> float:
-        return 1.0
+    width: ClassVar[float] = 0.5
+    smoothness: ClassVar[float] = 1 / (2 * width)
 
     def residual(self, z: Floats, y: Floats) -> Floats:
         sign = 2 * y - 1
@@ -120,13 +96,7 @@ class Hinge(RowLoss):
 class Squared(RowLoss):
     """Half the squared error of targets within ±1."""
 
-    @property
-    def smoothness(self) -> float:
-        return 1.0
-
-    @property
-    def bound(self) -> float:
-        return 2.0
+    bound: ClassVar[float] = 2.0
 
     @property
     def span(self) -> tuple[float, float]:
@@ -146,11 +116,8 @@ class Squared(RowLoss):
 class Huber(Squared):
     """The squared error of targets within ±1 up to `width`, and linear beyond."""
 
-    width: float = 0.25
-
-    @property
-    def bound(self) -> float:
-        return self.width
+    width: ClassVar[float] = 0.25
+    bound: ClassVar[float] = width
 
     def residual(self, z: Floats, y: Floats) -> Floats:
         return np.clip(z - y, -self.width, self.width)
@@ -164,14 +131,6 @@ class Poisson(RowLoss):
     """The Poisson loss of numbers from 0 to `high`, over `high`; the mean is exp(z), and at most `high`."""
 
     high: float = 1.0
-
-    @property
-    def smoothness(self) -> float:
-        return 1.0
-
-    @property
-    def bound(self) -> float:
-        return 1.0
 
     @property
     def span(self) -> tuple[float, float]:

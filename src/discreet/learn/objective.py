@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,9 +25,8 @@ from scipy.special import expit
 
 from discreet.engine.recipe import Draw
 from discreet.errors import InvalidParameter
-from discreet.learn.asked import DeclaredRows
+from discreet.learn.asked import FeatureRows
 from discreet.learn.features import BITS as FEATURE_BITS
-from discreet.learn.features import Features
 from discreet.learn.losses import Floats, Huber, RowLoss, said
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.perturbed_minimum import BITS, PerturbedMinimum, calibrated, moving
@@ -67,20 +66,16 @@ class Slopes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ObjectiveMinimum(DeclaredRows):
+class ObjectiveMinimum(FeatureRows):
     """Weights of a linear model at the minimum of its objective.
 
     Attributes:
-        features: of the model.
         loss: logistic or Huber.
-        target: of a regressor the bounds of the target.
         inside: whether the noise is in the objective; else on its minimum alone.
     """
 
-    features: Features
-    loss: RowLoss
-    target: tuple[float, float] | None
-    inside: bool = True
+    loss: RowLoss = field(kw_only=True)
+    inside: bool = field(default=True, kw_only=True)
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         rows = self.read(tables)
@@ -156,10 +151,6 @@ class ObjectiveMinimum(DeclaredRows):
         found = np.array([int(v) / (1 << bits) for v in noisy])
         return {"weights": [np.clip(found, -_FAR, _FAR).tolist()], "steps": 0, "clip": 0.0}
 
-    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        names = [*self.features.names, "intercept"]
-        return ["feature", "weight"], [[n, w] for n, w in zip(names, state["weights"][0], strict=True)]
-
     # ------------------------------------------------------------------ private
     def prepare(self, people: PeopleRows) -> Any:
         n = len(people.matrix)
@@ -170,9 +161,8 @@ class ObjectiveMinimum(DeclaredRows):
             kept &= labels < 2
             y = labels
         else:
-            low, high = self.target
-            real = np.clip(people.real("y") + (low + high) / 2 * self.centred, low, high)
-            y = np.rint(self.loss.scaled(real, low, high) * 2**_LEVEL).astype(np.int64)
+            real = self.loss.scaled(self.numbers(people, *self.target), *self.target)
+            y = np.rint(real * 2**_LEVEL).astype(np.int64)
         places, values, y = places[kept], values[kept], y[kept]
         starts = np.arange(len(y) + 1, dtype=np.int64) * places.shape[1]
         shape = (len(y), self.features.width)

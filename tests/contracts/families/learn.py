@@ -25,7 +25,7 @@ from discreet.learn.asked import DeclaredRows
 from discreet.learn.bayes import ClassSums
 from discreet.learn.clusters import SIDES, Clustering
 from discreet.learn.descent import CLIP, LinearDescent
-from discreet.learn.features import DeclaredColumn, Features
+from discreet.learn.features import DeclaredColumn
 from discreet.learn.gram import GramSum
 from discreet.learn.losses import Hinge, Logistic, Poisson, RowLoss, Squared
 from discreet.plan.plan import Plan
@@ -64,8 +64,8 @@ def canaries(of: str, loss: RowLoss, target: tuple[float, float] | None = None) 
 
     def audited(epsilon: int) -> Callable[[int], Any]:
         def audit(people: int) -> Seen:
-            features = Features((DeclaredColumn.of("who", Values(*range(people))),))
-            recipe = AtTheStart(features, loss, target, Fraction(epsilon), Fraction(DELTA), rows=people)
+            given: dict[str, Any] = {"loss": loss, "target": target, "rows": people}
+            recipe = AtTheStart(listed(people), Fraction(epsilon), Fraction(DELTA), **given)
             y = Range(0, 2, integer=True) if target is None else Range(*target)
             facts = {"x0": Range(0, people, integer=True), "y": y}
             types = {"x0": Type.INT, "y": Type.INT if target is None else Type.REAL}
