@@ -264,7 +264,7 @@ def total_of(part: Drawing, values: Parts) -> NDArray[Any]:
         return _product(a[kept], b[kept]).reshape(-1)
     if part.kind is PartKind.WHOLE:
         return np.asarray(values[0])
-    return np.asarray(values[within(values, part.norms)].sum(axis=0))
+    return np.asarray(values.sum(axis=0, where=within(values, part.norms)[:, None]))
 
 
 def _within_product(part: Drawing, a: Integers, b: Integers) -> NDArray[np.bool_]:

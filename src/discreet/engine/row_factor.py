@@ -163,6 +163,11 @@ def _sparse(entries: Any, shape: tuple[int, int]) -> Any:
 
 def within(parts: Integers, norms: Sensitivity) -> NDArray[np.bool_]:
     """Whose parts keep to the norms; no sum of squares of numbers within l∞ leaves 64 bits (`plan/parts.py`)."""
+    found = [_within(parts[first : first + _BLOCK], norms) for first in range(0, max(len(parts), 1), _BLOCK)]
+    return np.concatenate(found)
+
+
+def _within(parts: Integers, norms: Sensitivity) -> NDArray[np.bool_]:
     small = np.asarray(((parts <= norms.linf) & (parts >= -norms.linf)).all(axis=1))
     held = np.abs(np.where(small[:, None], parts, 0))
     return np.asarray(

@@ -265,7 +265,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
 
     def _rows(self, X: Any) -> Floats:
         check_is_fitted(self)
-        return np.stack(self._inputs(X, reset=False), axis=1)
+        return np.stack(self._inputs(X), axis=1)
 
     def _explained(self) -> str:
         how = "counts in the cells of a public grid" if len(self._columns) in SIDES else f"moments and {STEPS} steps"

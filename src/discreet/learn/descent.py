@@ -256,8 +256,7 @@ class LinearDescent(FeatureRows):
         if self.per_person == 1:  # public: how a part is shortened never follows from how many rows others have
             norms = person_part_norms(self.length, factor.width * outputs)
             most = np.maximum(factor.most(norms) - (outputs > 1), 0)
-            long = np.sqrt((weights * weights).sum(axis=1))
-            return _whole(weights, most, long)
+            return _whole(weights, most, _lengths(weights))
         square = np.zeros(people.size)
         for k in range(outputs):
             mixed = _summing(people, weights[:, k]) @ factor.matrix
@@ -276,9 +275,9 @@ class LinearDescent(FeatureRows):
         else:
             u = z / self._reach
             found = np.concatenate([g, g * u, h, h * u, h * u * u], axis=1)
-        found = people.summed(found) * 2.0**_FINE
-        most = np.full(people.size, float(self._calibration[1]))
-        return _whole(found, most, np.sqrt((found * found).sum(axis=1)))
+        found = people.summed(found)
+        found *= 2.0**_FINE
+        return _whole(found, np.full(people.size, float(self._calibration[1])), _lengths(found))
 
 
 class _Prepared(NamedTuple):
@@ -296,9 +295,15 @@ def person_part_norms(length: int, width: int) -> Sensitivity:
 
 
 def _whole(found: Floats, most: NDArray[Any], long: Floats) -> Integers:
-    """Return rows of whole numbers, towards 0, of rows that are shortened from `long` to `most`; no number is 0."""
-    by = np.minimum(most * (1 - 2.0**-40) / np.maximum(long, 1e-300), 1)[:, None]
-    return np.nan_to_num(found * by, nan=0.0, posinf=0.0, neginf=0.0).astype(np.int64)
+    """Return rows of whole numbers, towards 0, of rows that are shortened from `long` to `most`, in their place; no
+    number is 0.
+    """
+    found *= np.minimum(most * (1 - 2.0**-40) / np.maximum(long, 1e-300), 1)[:, None]
+    return np.nan_to_num(found, copy=False, nan=0.0, posinf=0.0, neginf=0.0).astype(np.int64)
+
+
+def _lengths(found: Floats) -> Floats:
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", found, found)))
 
 
 def _summing(people: PeopleRows, weights: Floats) -> Any:

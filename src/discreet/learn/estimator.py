@@ -74,11 +74,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """
         self._check()
         self._declared()
-        columns = self._inputs(X, reset=True)
-        rows = len(columns[0])
+        cells = self._cells(X, reset=True)
+        rows = len(cells[0])
         target = self._goal(y, rows)
         # their number is public under replace, where each row is a unit and none is dropped
-        self._draw(self._recipe(rows if self._relation() is Relation.REPLACE else None), columns, target)
+        self._draw(self._recipe(rows if self._relation() is Relation.REPLACE else None), cells, target)
         return self
 
     def _goal(self, y: Any, rows: int) -> tuple[Floats, Fact] | None:
@@ -166,8 +166,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _relation(self) -> Relation:
         return Relation.parse(self.relation)
 
-    def _inputs(self, X: Any, *, reset: bool) -> list[Floats]:
-        """Return each column of X as numbers within its bounds; only dtype and number of columns may raise."""
+    def _inputs(self, X: Any) -> list[Floats]:
+        """Return each column of X as numbers within its bounds."""
+        cells = self._cells(X, reset=False)
+        return [column.read(c) for column, c in zip(self._columns, cells, strict=True)]
+
+    def _cells(self, X: Any, *, reset: bool) -> list[NDArray[Any]]:
+        """Return each column of X as it is; only dtype and number of columns may raise."""
         frame = _frame_names(X)
         if frame is not None:
             self._check_frame(X, frame, reset=reset)
@@ -186,7 +191,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if reset:
             named = hasattr(self, "feature_names_in_")
             self._columns = read_bounds(self.bounds, frame, named=named)
-        return [column.read(c) for column, c in zip(self._columns, cells, strict=True)]
+        return cells
 
     def _only_numbers(self) -> None:
         """Refuse columns of declared values."""
@@ -221,19 +226,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             )
         return found
 
-    def _draw(self, recipe: PersonRecipe, columns: Sequence[Floats], target: tuple[Floats, Fact] | None) -> None:
+    def _draw(self, recipe: PersonRecipe, cells: Sequence[Any], target: tuple[Floats, Fact] | None) -> None:
         """Draw a recipe of arrays, whose columns are called x0, x1, … and y, and take what it found."""
         declared: dict[str, Fact] = {}
         for i, c in enumerate(self._columns):
             whole = c.values is not None
             declared[f"x{i}"] = Range(c.low if not whole else 0, c.high if not whole else int(c.high), integer=whole)
-        given = {f"x{i}": cells for i, cells in enumerate(columns)}
+        given: dict[str, Any] = {
+            f"x{i}": ReadLater(*both) for i, both in enumerate(zip(self._columns, cells, strict=True))
+        }
         if target is not None:
             given["y"], declared["y"] = target
         types = {name: Type.INT if f.integer else Type.REAL for name, f in declared.items() if isinstance(f, Range)}
         table = TableSchema("rows", types, declared, PrivacyUnit.row(), self._relation())
         plan = recipe.plan([table])
-        self.accept(plan, run_on_arrays(recipe, plan, np.arange(len(columns[0])), given))
+        self.accept(plan, run_on_arrays(recipe, plan, np.arange(len(cells[0])), given))
 
     def asked_of(
         self,
@@ -310,6 +317,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = False
         return tags
+
+
+class ReadLater:
+    """A column of data that is read where an array is made of it, so that all are never held twice."""
+
+    def __init__(self, column: DeclaredColumn, cells: NDArray[Any]) -> None:
+        self._column, self._cells = column, cells
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        return self._column.read(self._cells)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

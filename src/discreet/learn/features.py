@@ -129,7 +129,7 @@ class Features:
                 found += [f"{c.name}≈{knot:.6g}" for knot in self._knots(c)]
         return found
 
-    def encode(self, columns: Iterable[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def encode(self, columns: Iterable[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
         """Return the places and the values of the features of `n` rows, in steps of 2^-12.
 
         Args:
@@ -137,7 +137,7 @@ class Features:
             n: how many rows there are.
         """
         width = sum(1 if c.values is not None or self.basis == "linear" else 2 for c in self.columns) + 1
-        places, values = np.empty((n, width), np.int32), np.empty((n, width), np.int32)
+        places, values = np.empty((n, width), np.int32), np.empty((n, width), np.int16)
         at, unit = 0, 2**BITS * self.scale
         for c, start, cells in zip(self.columns, self.starts, columns, strict=False):
             if c.values is not None:

@@ -106,7 +106,7 @@ class GramSum(FeatureRows):
         places, values = features.encode(self.cells(people), len(people.matrix))
         if self.target is not None:
             y = Squared().scaled(self.numbers(people, *self.target), *self.target)
-            scaled = np.rint(y * 2**BITS * features.scale).astype(np.int32)
+            scaled = np.rint(y * 2**BITS * features.scale).astype(np.int16)
             places = np.concatenate([places, np.full((len(y), 1), features.width, np.int32)], axis=1)
             values = np.concatenate([values, scaled[:, None]], axis=1)
         dense = np.zeros((len(values), self.width))
@@ -213,7 +213,7 @@ class NoisyMoments(PrivateEstimator):
         """Return the features of rows, in the units of the data."""
         check_is_fitted(self)
         found = []
-        for c, cells in zip(self._columns, self._inputs(X, reset=False), strict=True):
+        for c, cells in zip(self._columns, self._inputs(X), strict=True):
             found += [cells] if c.values is None else [cells == k for k in range(len(c.values) + 1)]
         return np.stack(found, axis=1).astype(np.float64)
 

@@ -57,7 +57,7 @@ class ScoredModel(PrivateEstimator):
 
     def _scores(self, X: Any) -> Floats:
         check_is_fitted(self)
-        columns = self._inputs(X, reset=False)
+        columns = self._inputs(X)
         found: Floats = self._features.scores(columns, self._weights, len(columns[0]))
         return found
 
