@@ -137,7 +137,7 @@ def test_what_a_person_adds_does_not_follow_from_how_many_rows_others_have(loss:
     columns = [
         rng.integers(0, 3, n + 2) * (1 if v.step == 1 else round(1 / v.step)) for v in part.rows.columns.values()
     ]
-    weights = np.full((loss.outputs, FEATURES.width), 9.0) * (1 + np.arange(loss.outputs))[:, None]
+    weights = np.full((loss.outputs, recipe.features.width), 9.0) * (1 + np.arange(loss.outputs))[:, None]
 
     def parts(rows: int) -> Any:
         people = people_of(part.rows, [np.minimum(np.arange(rows), n), *(c[:rows] for c in columns)])

@@ -303,7 +303,11 @@ def _whole(found: Floats, most: NDArray[Any], long: Floats) -> Integers:
 
 
 def _lengths(found: Floats) -> Floats:
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", found, found)))
+    """Return the lengths of rows, each added up in the same order, however many rows there are."""
+    square = np.zeros(len(found))
+    for column in found.T:
+        square += column * column
+    return np.sqrt(square)
 
 
 def _summing(people: PeopleRows, weights: Floats) -> Any:
