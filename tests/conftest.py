@@ -13,7 +13,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import pytest
 from hypothesis import settings
 
-from tests import effort, seeded, tiers
+from tests import effort, extras, seeded, tiers
 from tests.postgres import Server
 
 settings.register_profile("same", deadline=None, derandomize=True, print_blob=True)
@@ -22,7 +22,7 @@ settings.load_profile("same")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let the tiers choose, seed what each test draws, and count its CPU time."""
-    for plugin in (tiers, seeded, effort):
+    for plugin in (tiers, seeded, effort, extras):
         config.pluginmanager.register(plugin)
     seeded.end_streams_with_their_test()
 

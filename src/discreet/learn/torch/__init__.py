@@ -1,0 +1,19 @@
+"""Private training of PyTorch models; the extra `discreet[torch]`."""
+
+from __future__ import annotations
+
+from discreet.errors import MissingExtra
+from discreet.namespace import public_names
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise MissingExtra(
+        "Training PyTorch models needs torch, which is not installed.", hint="pip install 'discreet[torch]'"
+    ) from None
+
+from discreet.learn.torch.clipping import clipped_sum as clipped_sum
+
+
+def __dir__() -> list[str]:
+    return public_names(globals())

@@ -1,0 +1,464 @@
+"""Sums of clipped gradients, one gradient for each row, from one backward pass (book-keeping).
+
+Hooks keep what enters each layer; one call of autograd finds the gradients of what leaves them, and none of a weight.
+Which of a tensor's dimensions holds the rows is found once, on batches of two sizes, never by the size of a batch that
+is trained on. A model that has other layers, or that reaches a parameter in another way, is differentiated row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from discreet.errors import InvalidParameter
+from discreet.learn.torch.attention import attend
+from discreet.learn.torch.layers import ALL, KINDS, Factored, Place, Sums, Use, factored, in_order, positions, whole
+
+Loss: TypeAlias = Callable[..., Tensor]
+"""A loss: of a model and the tensors of a batch, one number a row."""
+
+Clipping: TypeAlias = Literal["flat", "automatic"]
+
+SIZES = (5, 7)
+"""Sizes of the batches on which the rows' dimension is found."""
+
+STABLE = 0.01
+"""γ of automatic clipping, over C: rows are scaled by C/(|g| + γC)."""
+
+_SLACK = 1 - 2.0**-40  # of float64 arithmetic on a weight
+_BLOCK = 1 << 16  # numbers of whole rows that are added up at once, in the cache
+_FEW = 128  # squares that are added up at once
+_CLOSE = 1e-3  # how far book-keeping may be from autograd's own sum
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a layer: which, and where the rows are in what enters and in what leaves; None where it has none."""
+
+    layer: nn.Module
+    kind: type[nn.Module]
+    entered: int | None
+    left: int | None
+
+
+@dataclass(slots=True)
+class _Record:
+    layer: nn.Module
+    kind: type[nn.Module]
+    weight: Place | None
+    bias: Place | None
+    entered: Tensor
+    version: int
+    edge: GradientEdge
+    shape: torch.Size
+
+
+@dataclass
+class Clipper:
+    """The way in which a model's rows are clipped, fixed before any of them is seen.
+
+    Attributes:
+        model: the model.
+        loss: one number a row.
+        calls: of the model's layers, in their order; None where rows are differentiated one by one.
+        why: why they are; "" where they are not.
+        loop: whether `torch.func` cannot do that either, so that each row is a pass of its own.
+        terms: how many terms a row's gradient has in each use, for the rounding of sums.
+    """
+
+    model: nn.Module
+    loss: Loss
+    calls: list[Call] | None = None
+    why: str = ""
+    loop: bool = False
+    terms: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, model: nn.Module, loss: Loss, made_up: Callable[[int], Sequence[Tensor]]) -> Clipper:
+        """Return how the rows of a model are clipped.
+
+        Args:
+            model: the model; nothing in it changes.
+            loss: one number a row.
+            made_up: a batch of that many rows.
+        """
+        model = getattr(model, "_orig_mod", model)  # of torch.compile, which shares parameters and hides hooks
+        with unchanged(model):
+            found = cls(model, loss)
+            found.why = _unknown(model) or found._trace(made_up)
+            if found.why:
+                found.calls, found.terms = None, [1]
+                found._try_one_by_one(made_up(2))
+            return found
+
+    @property
+    def trained(self) -> list[nn.Parameter]:
+        """The parameters that are trained."""
+        return [p for p in self.model.parameters() if p.requires_grad]
+
+    def sums(
+        self, batch: Sequence[Tensor], limit: float, *, kept: Tensor | None = None, clipping: Clipping = "flat"
+    ) -> Sums:
+        """Return the sums of the clipped rows in float64.
+
+        Args:
+            batch: tensors with the rows first.
+            limit: C.
+            kept: which rows count; None for all.
+            clipping: how a row is scaled.
+
+        Guarantee:
+            What a row adds has a norm of at most C, whatever stands in it: its norm is bounded from above before it is
+            scaled. A row whose loss or gradient is no finite number adds 0.
+
+        References:
+            docs/proofs/torch.md, "Norms".
+        """
+        if not len(batch[0]):
+            return Sums({p: torch.zeros(p.shape, dtype=torch.float64, device=p.device) for p in self.trained})
+        with torch.enable_grad():
+            losses, parts = self._factored(batch) if self.calls is not None else self._one_by_one(batch)
+        square = torch.zeros(len(losses), dtype=torch.float64, device=losses.device)
+        for part in parts:
+            square = square + part.square
+        bad = ~(square.isfinite() & losses.isfinite())
+        s = scaled(square, limit, clipping)
+        if kept is not None:
+            bad = bad | ~kept.to(bad.device)
+        if bool(bad.any()):
+            s[bad] = 0
+            for part in parts:
+                for x in part.factors:
+                    x[bad] = 0  # since 0 times NaN is NaN
+        sums = Sums()
+        while parts:
+            parts.pop().add(s, sums)
+        for p in self.trained:
+            if p not in sums:
+                sums[p] = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
+        return sums
+
+    # ------------------------------------------------------------------ all rows at once
+    def _trace(self, made_up: Callable[[int], Sequence[Tensor]]) -> str:
+        """Find the calls, and compare with autograd; return why it cannot be done, or ""."""
+        seen = []
+        for n in SIZES:
+            with _recorded(self.model) as records:
+                checked_losses(self.loss(self.model, *made_up(n)), n)
+            seen.append(records)
+        one, other = seen
+        if [r.layer for r in one] != [r.layer for r in other]:
+            return "its layers are not the same for every batch"
+        self.calls = []
+        for a, b in zip(one, other, strict=True):
+            entered, left = _rows_at(a.entered.shape, b.entered.shape), _rows_at(a.shape, b.shape)
+            if left is None and entered is None and a.kind is nn.Embedding:
+                pass  # positions, the same for each row
+            elif entered is None or left is None:
+                return f"{type(a.layer).__name__} is called on what is not one row each"
+            self.calls.append(Call(a.layer, a.kind, entered, left))
+        batch, sums = made_up(SIZES[0]), Sums()
+        with torch.random.fork_rng():
+            theirs: Sequence[Any] = torch.autograd.grad(
+                self.loss(self.model, *batch).sum(), self.trained, allow_unused=True
+            )
+        try:
+            losses, parts = self._factored(batch)
+        except (RuntimeError, InvalidParameter):
+            return "the numbers that it looks up for all rows at once are used in another way than added"
+        for part in parts:
+            part.add(torch.ones(len(losses), dtype=torch.float64, device=losses.device), sums)
+        for p, g in zip(self.trained, theirs, strict=True):
+            ours = sums.get(p)
+            given = torch.zeros_like(p) if g is None else g
+            far = given.double() if ours is None else ours - given.double()
+            if float(far.norm()) > _CLOSE * max(float(given.double().norm()), 1e-6):
+                return "it uses a parameter outside of the layer that has it"
+        return ""
+
+    def _factored(self, batch: Sequence[Tensor]) -> tuple[Tensor, list[Factored]]:
+        assert self.calls is not None
+        with _recorded(self.model, self.calls, len(batch[0])) as records:
+            losses = self.loss(self.model, *batch)
+            checked_losses(losses, len(batch[0]))
+        if [r.layer for r in records] != [c.layer for c in self.calls]:
+            raise InvalidParameter(
+                "The model called other layers than on the batches that were made up.",
+                hint="which layers are called must not follow from the rows",
+            )
+        if any(r.entered._version != r.version for r in records):
+            raise InvalidParameter(
+                "The model changes in place what entered a layer.", hint="use the operation's own copy"
+            )
+        with torch.autocast(losses.device.type, enabled=False):
+            gradients = torch.autograd.grad(losses.sum(), [r.edge for r in records], allow_unused=True)
+            return losses.detach(), self._parts(records, gradients, len(losses))
+
+    def _parts(self, records: list[_Record], gradients: Sequence[Tensor | None], rows: int) -> list[Factored]:
+        assert self.calls is not None
+        used: dict[nn.Parameter, list[slice]] = {}
+        for r in records:
+            for p, at in (place for place in (r.weight, r.bias) if place is not None):
+                used.setdefault(p, []).append(at)
+        parts: list[Factored] = []
+        shared: dict[nn.Parameter, Tensor] = {}
+        terms = []
+        for call, r, g in zip(self.calls, records, gradients, strict=True):
+            if g is None:
+                continue
+            a = r.entered
+            a = a.reshape(1, -1).expand(rows, -1) if call.entered is None else in_order(a, call.entered)
+            g = in_order(g, call.left or 0)
+            if g.dtype != a.dtype and a.is_floating_point():
+                a, g = (x.to(torch.promote_types(a.dtype, g.dtype)) for x in (a, g))
+            use = Use(r.layer, r.kind, r.weight, r.bias, a)
+            alone = all(_apart(used[p]) for p, _ in use.places)
+            terms.append(positions(use))
+            part = factored(use, a, g) if alone else None
+            if part is not None:
+                parts.append(part)
+                continue
+            for (p, at), rows_of in whole(use, a, g):
+                if len(used[p]) == 1 and at == ALL:
+                    parts.append(_whole_rows((p, at), rows_of))
+                else:  # added before the norm is taken
+                    if p not in shared:
+                        shared[p] = rows_of.new_zeros(len(rows_of), *p.shape)
+                    shared[p][:, at] += rows_of.reshape(shared[p][:, at].shape)
+        self.terms = terms or [1]
+        return parts + [_whole_rows((p, ALL), rows_of) for p, rows_of in shared.items()]
+
+    # ------------------------------------------------------------------ row by row
+    def _try_one_by_one(self, batch: Sequence[Tensor]) -> None:
+        checked_losses(self.loss(self.model, *batch), len(batch[0]))
+        try:
+            self._one_by_one(batch)
+        except RuntimeError:
+            self.loop = True
+
+    def _one_by_one(self, batch: Sequence[Tensor]) -> tuple[Tensor, list[Factored]]:
+        trained = {f"model.{n}": p for n, p in self.model.named_parameters() if p.requires_grad}
+        step = _Step(self.model, self.loss)
+        if self.loop:
+            losses, each = [], []
+            for i in range(len(batch[0])):
+                loss = step(*[x[i : i + 1] for x in batch])
+                given = torch.autograd.grad(loss, list(trained.values()), allow_unused=True, materialize_grads=True)
+                losses.append(loss.detach())
+                each.append(given)
+            rows = {p: torch.stack(g) for p, g in zip(trained.values(), zip(*each, strict=True), strict=True)}
+            return torch.stack(losses), [_whole_rows((p, ALL), g) for p, g in rows.items()]
+
+        def of_row(values: dict[str, Tensor], *row: Tensor) -> tuple[Tensor, Tensor]:
+            loss: Tensor = torch.func.functional_call(step, values, tuple(x[None] for x in row))
+            return loss, loss.detach()
+
+        values = {name: p.detach() for name, p in trained.items()}
+        find = torch.func.vmap(
+            torch.func.grad(of_row, has_aux=True), in_dims=(None, *[0] * len(batch)), randomness="different"
+        )
+        gradients, found = find(values, *batch)
+        return found.detach(), [_whole_rows((trained[name], ALL), g) for name, g in gradients.items()]
+
+
+class _Step(nn.Module):
+    """The loss of one row."""
+
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
+        super().__init__()
+        self.model, self.loss = model, loss
+
+    def forward(self, *row: Tensor) -> Tensor:
+        return self.loss(self.model, *row).squeeze(0)
+
+
+def clipped_sum(
+    model: nn.Module, loss_fn: Loss, batch: Sequence[Tensor], *, max_grad_norm: float, clipping: Clipping = "flat"
+) -> dict[str, Tensor]:
+    """Return Σ min(1, C/|g|)·g over the rows of a batch, without noise, for each trained parameter by name.
+
+    Args:
+        model: the model; nothing in it changes.
+        loss_fn: `loss_fn(model, *batch)` returns one loss a row.
+        batch: tensors with the rows first.
+        max_grad_norm: C.
+        clipping: "flat", or "automatic" for C/(|g| + C/100) in place of min(1, C/|g|).
+
+    Raises:
+        InvalidParameter: the loss is not one number a row.
+
+    >>> net = nn.Linear(2, 1)
+    >>> def loss(model, x, y): return (model(x)[:, 0] - y).square()
+    >>> sums = clipped_sum(net, loss, [torch.ones(4, 2), torch.zeros(4)], max_grad_norm=0.5)
+    >>> sorted(sums), float(torch.cat([g.flatten() for g in sums.values()]).norm()) <= 4 * 0.5
+    (['bias', 'weight'], True)
+    """
+    limit = positive_limit(max_grad_norm)
+    rows = len(batch[0])
+
+    def cycled(n: int) -> list[Tensor]:
+        if rows:
+            return [x[torch.arange(n, device=x.device) % rows] for x in batch]
+        return [x.new_zeros(n, *x.shape[1:]) for x in batch]
+
+    clipper = Clipper.of(model, loss_fn, cycled)
+    sums = clipper.sums(batch, limit, clipping=clipping)
+    return {n: sums[p].to(p.dtype) for n, p in clipper.model.named_parameters() if p.requires_grad}
+
+
+def positive_limit(value: Any) -> float:
+    """Return C as a float.
+
+    Raises:
+        InvalidParameter: it is no positive number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-30 < value < 1e30:
+        raise InvalidParameter(f"max_grad_norm must be a number above 0, not {value!r}.", hint="max_grad_norm=1.0")
+    return float(value)
+
+
+def scaled(square: Tensor, limit: float, clipping: Clipping) -> Tensor:
+    """Return the weights of rows whose squared norms are at most these."""
+    if clipping == "flat":
+        return (limit * _SLACK / square.sqrt()).clamp_max(1)
+    if clipping == "automatic":
+        return limit * _SLACK / (square.sqrt() + STABLE * limit)
+    raise InvalidParameter(f"clipping must be 'flat' or 'automatic', not {clipping!r}.")
+
+
+def checked_losses(losses: Any, rows: int) -> None:
+    """Refuse a loss that is not one number a row."""
+    if not isinstance(losses, Tensor) or losses.shape != (rows,):
+        shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+        hint = "return one loss a row, of shape (B,)"
+        if shape == ():
+            hint = 'give the loss reduction="none": a mean over rows hides what each of them adds'
+        raise InvalidParameter(f"The loss of {rows} rows has the shape {shape}, not ({rows},).", hint=hint)
+    if losses.is_complex():
+        raise InvalidParameter("The loss is a complex number.", hint="return a real one")
+
+
+@contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Bring back what trying a model changes: its buffers, its gradients, and torch's generators."""
+    buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for name, b in model.named_buffers():
+                    if name in buffers:
+                        b.copy_(buffers[name])
+
+
+def _whole_rows(place: Place, rows: Tensor) -> Factored:
+    flat = rows.flatten(1) if rows.dim() > 1 else rows[:, None]
+
+    def add(s: Tensor, sums: Sums) -> None:
+        n, wide = flat.shape
+        total = torch.zeros(wide, dtype=torch.float64, device=flat.device)
+        block = max(1, _BLOCK // max(wide, 1))
+        room = torch.empty(block, wide, dtype=torch.float64, device=flat.device)
+        for i in range(0, n, block):
+            part = room[: min(block, n - i)].copy_(flat[i : i + block])
+            total += s[i : i + block] @ part
+        sums.add(place, total)
+
+    return Factored(_squares(flat), [flat], add)
+
+
+def _squares(flat: Tensor) -> Tensor:
+    """Return upper bounds of the rows' squared norms: squares are added up in float32 at most `_FEW` at once."""
+    wide = flat.shape[1] - flat.shape[1] % _FEW
+    parts = [flat[:, wide:].double().square().sum(1)]
+    if wide:
+        each = torch.linalg.vector_norm(flat[:, :wide].reshape(len(flat), -1, _FEW), dim=2)
+        parts.append(each.double().square().sum(1) * (1 + 2 * _FEW * 2.0**-24))
+    return sum(parts[1:], parts[0])
+
+
+def _unknown(model: nn.Module) -> str:
+    """Return which layer has no rule of its own; "" where each has."""
+    for name, module in model.named_modules():
+        own = [p for p in module.parameters(recurse=False) if p.requires_grad]
+        inside = isinstance(module, nn.MultiheadAttention)
+        if own and not inside and type(module) not in KINDS and not _in_attention(model, name):
+            return f"{name or 'the model'} ({type(module).__name__}) has no rule of its own"
+        if own and isinstance(module, nn.Embedding) and (module.max_norm is not None or module.scale_grad_by_freq):
+            return f"{name} (Embedding) has max_norm or scale_grad_by_freq"
+    return ""
+
+
+def _in_attention(model: nn.Module, name: str) -> bool:
+    return name.endswith("out_proj") and isinstance(model.get_submodule(name.rpartition(".")[0]), nn.MultiheadAttention)
+
+
+def _rows_at(one: torch.Size, other: torch.Size) -> int | None:
+    """Return the dimension that has as many as there are rows; None where none or several do."""
+    if len(one) != len(other):
+        return None
+    found = [i for i, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    return found[0] if len(found) == 1 and (one[found[0]], other[found[0]]) == SIZES else None
+
+
+def _apart(used: list[slice]) -> bool:
+    """Return whether these parts of a parameter have nothing in common: the whole once, or thirds of it."""
+    return len(used) == 1 or (ALL not in used and all(used.count(at) == 1 for at in used))
+
+
+@contextmanager
+def _recorded(model: nn.Module, calls: Sequence[Call] = (), rows: int = 0) -> Iterator[list[_Record]]:
+    """Keep what enters and leaves each layer that is trained, while the model runs.
+
+    Args:
+        model: the model.
+        calls: which are expected; what is looked up for all rows at once is handed on for each row.
+        rows: how many rows there are.
+    """
+    records: list[_Record] = []
+
+    def keep(
+        layer: nn.Module, kind: type[nn.Module], weight: Place | None, bias: Place | None, a: Tensor, o: Tensor
+    ) -> Tensor:
+        if not o.requires_grad:
+            return o
+        at = len(records)
+        if at < len(calls) and calls[at].left is None:
+            o = (o[0] if a.dim() > 1 else o)[None].expand(rows, *o.shape[a.dim() > 1 :])
+        a = a.detach()
+        records.append(_Record(layer, kind, weight, bias, a, a._version, get_gradient_edge(o), o.shape))
+        return o
+
+    def hook(layer: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        weight, bias = (_place(getattr(layer, name, None)) for name in ("weight", "bias"))
+        if weight is None and bias is None:
+            return None
+        a = inputs[0] if inputs else kwargs["input"]
+        return keep(layer, type(layer), weight, bias, a, output)
+
+    handles, patched = [], []
+    for module in model.modules():
+        if isinstance(module, nn.MultiheadAttention) and type(module) is nn.MultiheadAttention:
+            if any(p.requires_grad for p in module.parameters()):
+                module.forward = attend(module, keep)  # type: ignore[method-assign]
+                patched.append(module)
+        elif type(module) in KINDS:
+            handles.append(module.register_forward_hook(hook, with_kwargs=True))
+    try:
+        yield records
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module in patched:
+            del module.forward
+
+
+def _place(p: Any) -> Place | None:
+    return (p, ALL) if isinstance(p, nn.Parameter) and p.requires_grad else None

@@ -1,0 +1,272 @@
+"""Per-row gradients of each kind of layer, from what entered it and the gradient of what left it.
+
+A layer's rows are either *whole*, a tensor of gradients for each parameter, or *factored*: an upper bound of each row's
+squared norm, and a way to add the weighted rows up that never makes them. Sums are added up in float64.
+
+References:
+    Bu, Wang, Zha, Karypis 2023 (book-keeping), https://arxiv.org/abs/2210.00038; docs/proofs/torch.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Place: TypeAlias = tuple[nn.Parameter, slice]
+"""A parameter, and which of its first dimension a gradient belongs to."""
+
+ALL = slice(None)
+LEAST_GAMMA = 2.0**-30
+"""The least share of M² that is added to a squared norm: it bounds how large terms that cancel may be."""
+
+_UNIT = 2.0**-24  # rounding of float32
+_WIDE = 0.004  # above this share of an ordinary row's norm², products are made in float64
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of a layer: what entered it, and where the gradient of what left it is found.
+
+    Attributes:
+        layer: the module.
+        kind: its class, among those of `KINDS`; `nn.Linear` for a projection inside of attention.
+        weight: its weight, None where that is frozen or missing.
+        bias: its bias, as `weight`.
+        entered: the input, with the rows first.
+    """
+
+    layer: Any
+    kind: type[nn.Module]
+    weight: Place | None
+    bias: Place | None
+    entered: Tensor
+
+    @property
+    def places(self) -> list[Place]:
+        """The trained parameters."""
+        return [place for place in (self.weight, self.bias) if place is not None]
+
+
+@dataclass(slots=True)
+class Factored:
+    """Rows that are known by factors.
+
+    Attributes:
+        square: upper bounds of the squared norms.
+        factors: tensors with the rows first, in which rows without a number are overwritten.
+        add: adds the rows up, each times its weight.
+    """
+
+    square: Tensor
+    factors: list[Tensor]
+    add: Callable[[Tensor, Sums], None]
+
+
+class Sums(dict[nn.Parameter, Tensor]):
+    """Sums of rows in float64, a tensor for each parameter."""
+
+    def add(self, place: Place, value: Tensor) -> None:
+        """Add a sum to that of a parameter."""
+        parameter, rows = place
+        if parameter not in self:
+            if rows == ALL:
+                self[parameter] = value.reshape(parameter.shape)
+                return
+            self[parameter] = value.new_zeros(parameter.shape)
+        self[parameter][rows] += value.reshape(self[parameter][rows].shape)
+
+
+def in_order(x: Tensor, dim: int) -> Tensor:
+    """Return a tensor with the rows first, in float32 or better."""
+    x = x.movedim(dim, 0) if dim else x
+    return x if x.dtype in (torch.float32, torch.float64) or not x.is_floating_point() else x.float()
+
+
+def whole(use: Use, a: Tensor, g: Tensor) -> list[tuple[Place, Tensor]]:
+    """Return the gradients of each row, as (parameter, (rows, …))."""
+    weight, bias = KINDS[use.kind].whole(use, a, g)
+    found = []
+    if use.weight is not None:
+        found.append((use.weight, weight()))
+    if use.bias is not None:
+        found.append((use.bias, bias()))
+    return found
+
+
+def factored(use: Use, a: Tensor, g: Tensor) -> Factored | None:
+    """Return the rows by factors; None where whole rows are cheaper."""
+    make = KINDS[use.kind].factored
+    return None if make is None else make(use, a, g)
+
+
+def positions(use: Use) -> int:
+    """Return how many terms a row's gradient has."""
+    a = use.entered
+    if use.kind is nn.Embedding:
+        return a[0].numel()
+    return a[0].numel() // a.shape[-1] if use.kind is nn.Linear else 1
+
+
+Whole: TypeAlias = "tuple[Callable[[], Tensor], Callable[[], Tensor]]"
+
+
+# ------------------------------------------------------------------ Linear
+def _linear_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+    a, g = _flat(a), _flat(g)
+    return lambda: torch.bmm(g.transpose(1, 2), a), lambda: g.sum(1)
+
+
+def _linear_factored(use: Use, a: Tensor, g: Tensor) -> Factored | None:
+    a, g = _flat(a), _flat(g)
+    n, terms, wide, high = len(a), a.shape[1], a.shape[2], g.shape[2]
+    if use.weight is not None and terms > 1 and wide * high <= 2 * terms * (wide + high):
+        return None  # whole rows are no larger than what enters and leaves, and cost no product in float64
+    square = torch.zeros(n, dtype=torch.float64, device=g.device)
+    if use.weight is not None:
+        square = square + _products(a, g)
+    if use.bias is not None:
+        square = square + _norm(g.sum(1, dtype=torch.float64)).square()
+
+    def add(s: Tensor, sums: Sums) -> None:
+        q = (g * s[:, None, None]).reshape(n * terms, high)  # float64, as s is
+        if use.weight is not None:
+            sums.add(use.weight, q.t() @ a.reshape(n * terms, wide).double())
+        if use.bias is not None:
+            sums.add(use.bias, q.sum(0))
+
+    return Factored(square, [a, g], add)
+
+
+def _products(a: Tensor, g: Tensor) -> Tensor:
+    """Return upper bounds of ‖Σ_t g_t a_tᵀ‖² for each row.
+
+    Products of positions are made in float64 where the rounding of float32 would be a large share of the norm.
+    """
+    lengths, terms = _norm(a) * _norm(g), a.shape[1]
+    if terms == 1:
+        return lengths[:, 0].square() * (1 + LEAST_GAMMA)
+    gamma = (2 * max(a.shape[2], g.shape[2]) + terms * terms) * _UNIT
+    if gamma * terms > _WIDE:
+        gamma, a, g = LEAST_GAMMA, a.double(), g.double()
+    n2 = (torch.bmm(a, a.transpose(1, 2)) * torch.bmm(g, g.transpose(1, 2))).sum((1, 2), dtype=torch.float64)
+    return n2.clamp_min(0) + max(gamma, LEAST_GAMMA) * lengths.sum(1).square()
+
+
+def _norm(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
+
+
+def _flat(x: Tensor) -> Tensor:
+    return x.reshape(len(x), x[:1].numel() // max(x.shape[-1], 1) if x.dim() > 2 else 1, x.shape[-1])
+
+
+# ------------------------------------------------------------------ Embedding
+def _embedding_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+    i, g = _indices(use, a, g)
+    assert use.weight is not None
+    parameter = use.weight[0]
+
+    def weight() -> Tensor:
+        rows = g.new_zeros(len(g), *parameter.shape)
+        return rows.scatter_add_(1, i[..., None].expand(*i.shape, g.shape[-1]), g)
+
+    return weight, lambda: g.sum(1)
+
+
+def _embedding_factored(use: Use, a: Tensor, g: Tensor) -> Factored:
+    i, g = _indices(use, a, g)
+    place, lengths = use.weight, _norm(g)
+    assert place is not None
+    if i.shape[1] == 1:
+        square = lengths[:, 0].square() * (1 + LEAST_GAMMA)
+    else:
+        same, wide = i[:, :, None] == i[:, None, :], g.double()
+        square = (same * torch.bmm(wide, wide.transpose(1, 2))).sum((1, 2)).clamp_min(0)
+        square = square + LEAST_GAMMA * lengths.sum(1).square()
+
+    def add(s: Tensor, sums: Sums) -> None:
+        rows = torch.zeros(place[0].shape, dtype=torch.float64, device=g.device)
+        rows.index_add_(0, i.flatten(), (g * s[:, None, None]).reshape(-1, g.shape[-1]))
+        sums.add(place, rows)
+
+    return Factored(square, [g], add)
+
+
+def _indices(use: Use, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+    i = a.reshape(len(a), a[:1].numel())
+    g = g.reshape(len(a), i.shape[1], g.shape[-1])
+    padding = use.layer.padding_idx
+    return i, g if padding is None else g * (i != padding)[..., None]
+
+
+# ------------------------------------------------------------------ norms
+def _layer_norm_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+    shape, eps = use.layer.normalized_shape, use.layer.eps
+    norm = functional.rms_norm if use.kind is nn.RMSNorm else functional.layer_norm
+
+    def added(x: Tensor) -> Tensor:
+        return x.reshape(len(x), -1, *shape).sum(1)
+
+    return lambda: added(g * norm(a.to(g.dtype), shape, eps=eps)), lambda: added(g)
+
+
+def _group_norm_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+    def added(x: Tensor) -> Tensor:
+        return x.reshape(*x.shape[:2], x[:1, :1].numel()).sum(2)
+
+    return (
+        lambda: added(g * functional.group_norm(a.to(g.dtype), use.layer.num_groups, eps=use.layer.eps)),
+        lambda: added(g),
+    )
+
+
+# ------------------------------------------------------------------ convolutions
+def _conv_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+    layer: Any = use.layer
+    n, places, padding = len(a), a.dim() - 2, layer.padding
+    if isinstance(padding, str) or layer.padding_mode != "zeros":
+        mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+        a, padding = functional.pad(a, layer._reversed_padding_repeated_twice, mode=mode), (0,) * places
+
+    def weight() -> Tensor:  # one convolution in which each row is a group
+        return torch.ops.aten.convolution_backward(
+            g.reshape(1, n * g.shape[1], *g.shape[2:]),
+            a.reshape(1, n * a.shape[1], *a.shape[2:]),
+            layer.weight.detach().to(g.dtype).repeat(n, *[1] * (places + 1)),
+            None,
+            layer.stride,
+            padding,
+            layer.dilation,
+            False,
+            [0] * places,
+            layer.groups * n,
+            [False, True, False],
+        )[1].reshape(n, *layer.weight.shape)
+
+    return weight, lambda: g.flatten(2).sum(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How the rows of one kind of layer are found."""
+
+    whole: Callable[[Use, Tensor, Tensor], Whole]
+    factored: Callable[[Use, Tensor, Tensor], Factored | None] | None = None
+
+
+KINDS: dict[type[nn.Module], Kind] = {
+    nn.Linear: Kind(_linear_whole, _linear_factored),
+    nn.Embedding: Kind(_embedding_whole, _embedding_factored),
+    nn.Conv1d: Kind(_conv_whole),
+    nn.Conv2d: Kind(_conv_whole),
+    nn.Conv3d: Kind(_conv_whole),
+    nn.LayerNorm: Kind(_layer_norm_whole),
+    nn.RMSNorm: Kind(_layer_norm_whole),
+    nn.GroupNorm: Kind(_group_norm_whole),
+}
+"""The kinds of layers whose rows are found without a pass for each."""

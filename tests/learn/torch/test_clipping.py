@@ -1,0 +1,194 @@
+"""Clipped sums against autograd row by row, and against rows that try to be longer than they seem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from discreet.errors import InvalidParameter
+from discreet.learn.torch.clipping import Clipper, clipped_sum
+from tests.learn.torch.nets import NETS, Batch, ce, net
+
+pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
+
+LOOP = {"lstm", "own parameter"}
+
+
+def one_by_one(
+    model: nn.Module, loss: Callable[..., Tensor], batch: Sequence[Tensor], limit: float
+) -> dict[str, Tensor]:
+    """Return the clipped sum by a pass of autograd for each row."""
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    sums = {n: torch.zeros(p.shape, dtype=torch.float64) for n, p in trained.items()}
+    for i in range(len(batch[0])):
+        row = torch.autograd.grad(loss(model, *[x[i : i + 1] for x in batch]).sum(), list(trained.values()))
+        norm = float(torch.cat([g.double().flatten() for g in row]).norm())
+        for total, g in zip(sums.values(), row, strict=True):
+            total += g.double() * min(1.0, limit / norm)
+    return sums
+
+
+def flat(sums: dict[str, Tensor]) -> Tensor:
+    return torch.cat([g.double().flatten() for g in sums.values()])
+
+
+def assert_close(got: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: float) -> None:
+    for name in wanted:
+        assert float((got[name] - wanted[name]).norm()) <= tolerance * float(wanted[name].norm()) + 1e-9, name
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_sums_are_those_of_autograd_row_by_row(name: str) -> None:
+    model, loss, batch_of = net(name)
+    for rows in (1, 7) if name == "cnn" else (1, 7, 64):
+        batch = batch_of(rows)
+        assert_close(clipped_sum(model, loss, batch, max_grad_norm=1e6), one_by_one(model, loss, batch, 1e6), 1e-5)
+        # where rows are clipped, their norms are bounds from above
+        assert_close(clipped_sum(model, loss, batch, max_grad_norm=0.5), one_by_one(model, loss, batch, 0.5), 1e-4)
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_an_empty_batch_adds_nothing_and_no_gradient_is_left_behind(name: str) -> None:
+    model, loss, batch_of = net(name)
+    sums = clipped_sum(model, loss, batch_of(0), max_grad_norm=1.0)
+    assert all(float(g.abs().sum()) == 0 for g in sums.values())
+    assert [p.grad for p in model.parameters() if p.grad is not None] == []
+
+
+def test_only_layers_without_a_rule_are_done_row_by_row() -> None:
+    found = {}
+    for name in NETS:
+        model, loss, batch_of = net(name)
+        found[name] = Clipper.of(model, loss, batch_of).why
+    assert {name for name, why in found.items() if why} == LOOP
+    assert found["lstm"] == "cells (LSTM) has no rule of its own"
+
+
+@pytest.mark.parametrize("split", [1, 3, 16])
+def test_splits_of_a_batch_give_the_same_sum(split: int) -> None:
+    model, loss, batch_of = net("causal, tied")
+    batch = batch_of(16)
+    together = flat(clipped_sum(model, loss, batch, max_grad_norm=0.5))
+    parts = [[x[i : i + split] for x in batch] for i in range(0, 16, split)]
+    apart = sum((flat(clipped_sum(model, loss, part, max_grad_norm=0.5)) for part in parts), torch.zeros(1))
+    assert float((together - apart).norm() / together.norm()) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["mlp", "residual", "causal, tied", "attention", "adapted", "own parameter"])
+def test_a_row_without_a_number_adds_nothing(name: str) -> None:
+    model, loss, batch_of = net(name)
+    batch = batch_of(6)
+    wanted = clipped_sum(model, loss, [x[torch.arange(6) != 2] for x in batch], max_grad_norm=0.5)
+
+    def spoilt(model: nn.Module, *batch: Tensor) -> Tensor:
+        losses = loss(model, *batch)
+        return losses * torch.tensor([1, 1, torch.nan, 1, 1, 1]) if len(losses) == 6 else losses
+
+    if name not in LOOP:
+        assert_close(clipped_sum(model, spoilt, batch, max_grad_norm=0.5), wanted, 1e-5)
+    if batch[0].is_floating_point():
+        batch[0][2] = torch.inf
+        assert_close(clipped_sum(model, loss, batch, max_grad_norm=0.5), wanted, 1e-5)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e8])
+@pytest.mark.parametrize("terms", [2, 16, 300])
+@pytest.mark.parametrize("wide", [3, 40])
+def test_positions_that_cancel_do_not_make_a_row_longer_than_the_limit(size: float, terms: int, wide: int) -> None:
+    model = nn.Linear(wide, wide)
+
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return (model(x) * y).sum((1, 2))  # y is the gradient of what leaves the layer
+
+    x, y = (
+        torch.randn(6, 1, wide).expand(6, terms, wide).clone(),
+        torch.randn(6, 1, wide).expand(6, terms, wide).clone(),
+    )
+    y[:, 1::2] *= -1
+    x *= 1 + 1e-6 * torch.randn(6, terms, wide)
+    y *= size
+    for i in range(6):  # what enters the sum, recomputed in float64 from the row itself
+        sums = Clipper.of(model, loss, lambda n: (torch.randn(n, terms, wide), torch.randn(n, terms, wide)))
+        found = sums.sums([x[i : i + 1], y[i : i + 1]], 1.0)
+        assert float(torch.cat([g.flatten() for g in found.values()]).norm()) <= 1.0
+
+
+def test_repeated_words_that_cancel_do_not_either() -> None:
+    model = nn.Embedding(5, 4)
+
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return (model(x) * y).sum((1, 2))
+
+    x, y = torch.zeros(1, 200, dtype=torch.long), torch.randn(1, 1, 4).repeat(1, 200, 1) * 1e8
+    y[:, 1::2] *= -(1 + 1e-7)
+    clipper = Clipper.of(model, loss, lambda n: (torch.zeros(n, 200, dtype=torch.long), torch.randn(n, 200, 4)))
+    assert float(next(iter(clipper.sums([x, y], 1.0).values())).norm()) <= 1.0
+
+
+def test_automatic_clipping_scales_every_row() -> None:
+    model, loss, batch_of = net("mlp")
+    batch = batch_of(1)
+    short = clipped_sum(model, loss, batch, max_grad_norm=100.0, clipping="automatic")
+    assert 40 < float(flat(short).norm()) < 100
+
+
+def test_rows_in_half_precision_are_clipped_in_full() -> None:
+    model, loss, batch_of = net("causal, tied")
+    batch = batch_of(8)
+
+    def half(model: nn.Module, *batch: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return loss(model, *batch)
+
+    got, wanted = (clipped_sum(model, f, batch, max_grad_norm=0.5) for f in (half, loss))
+    assert float((flat(got) - flat(wanted)).norm() / flat(wanted).norm()) < 0.05
+    one = [x[:1] for x in batch]
+    assert float(flat(clipped_sum(model, half, one, max_grad_norm=0.5)).norm()) <= 0.5 * (1 + 1e-6)
+
+
+def test_tokens_that_are_ignored_add_nothing() -> None:
+    model, _, batch_of = net("causal, tied")
+
+    def masked(model: nn.Module, x: Tensor) -> Tensor:
+        out = model(x[:, :-1])
+        wanted = x[:, 1:].masked_fill(torch.arange(8) < 4, -100)
+        return functional.cross_entropy(out.transpose(1, 2), wanted, reduction="none", ignore_index=-100).sum(1)
+
+    batch = batch_of(5)
+    assert_close(clipped_sum(model, masked, batch, max_grad_norm=9e9), one_by_one(model, masked, batch, 9e9), 1e-5)
+
+
+def test_a_loss_that_is_no_number_a_row_is_refused() -> None:
+    model, _, batch_of = net("mlp")
+
+    def mean(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return functional.cross_entropy(model(x), y)
+
+    with pytest.raises(InvalidParameter, match=r'reduction="none"'):
+        clipped_sum(model, mean, batch_of(4), max_grad_norm=1.0)
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), float("inf"), True, "1"])
+def test_a_limit_that_is_no_positive_number_is_refused(limit: float) -> None:
+    model, loss, batch_of = net("mlp")
+    with pytest.raises(InvalidParameter, match="max_grad_norm must be a number above 0"):
+        clipped_sum(model, loss, batch_of(1), max_grad_norm=limit)
+
+
+def test_a_compiled_model_is_seen_through() -> None:
+    model, loss, batch_of = net("mlp")
+    batch: Batch = batch_of(3)
+    compiled: Any = torch.compile(model, backend="eager")
+    assert_close(
+        clipped_sum(compiled, loss, batch, max_grad_norm=0.5), clipped_sum(model, loss, batch, max_grad_norm=0.5), 1e-6
+    )
+
+
+def test_ce_is_one_number_a_row() -> None:
+    model, _, batch_of = net("mlp")
+    assert ce(model, *batch_of(3)).shape == (3,)
