@@ -24,6 +24,7 @@ EXTRAS = {  # what each enables
     "pandas": "pandas frames as sources, and release.to_pandas()",
     "polars": "polars frames as sources, and release.to_polars()",
     "postgres": "ledgers in PostgreSQL",
+    "torch": "private training of PyTorch models: discreet.learn.torch",
 }
 
 

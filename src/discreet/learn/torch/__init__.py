@@ -13,6 +13,9 @@ except ImportError:
     ) from None
 
 from discreet.learn.torch.clipping import clipped_sum as clipped_sum
+from discreet.learn.torch.preflight import Preflight as Preflight
+from discreet.learn.torch.preflight import check as check
+from discreet.learn.torch.preflight import fix as fix
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,18 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from discreet.errors import InvalidParameter
 from discreet.learn.torch.attention import attend
-from discreet.learn.torch.layers import ALL, KINDS, Factored, Place, Sums, Use, factored, in_order, positions, whole
+from discreet.learn.torch.layers import (
+    ALL,
+    KINDS,
+    Factored,
+    LayerUse,
+    Place,
+    RowSums,
+    factored,
+    in_order,
+    positions,
+    whole,
+)
 
 Loss: TypeAlias = Callable[..., Tensor]
 """A loss: of a model and the tensors of a batch, one number a row."""
@@ -38,7 +49,7 @@ _CLOSE = 1e-3  # how far book-keeping may be from autograd's own sum
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LayerCall:
     """One call of a layer: which, and where the rows are in what enters and in what leaves; None where it has none."""
 
     layer: nn.Module
@@ -74,7 +85,7 @@ class Clipper:
 
     model: nn.Module
     loss: Loss
-    calls: list[Call] | None = None
+    calls: list[LayerCall] | None = None
     why: str = ""
     loop: bool = False
     terms: list[int] = field(default_factory=list)
@@ -104,7 +115,7 @@ class Clipper:
 
     def sums(
         self, batch: Sequence[Tensor], limit: float, *, kept: Tensor | None = None, clipping: Clipping = "flat"
-    ) -> Sums:
+    ) -> RowSums:
         """Return the sums of the clipped rows in float64.
 
         Args:
@@ -121,7 +132,7 @@ class Clipper:
             docs/proofs/torch.md, "Norms".
         """
         if not len(batch[0]):
-            return Sums({p: torch.zeros(p.shape, dtype=torch.float64, device=p.device) for p in self.trained})
+            return RowSums({p: torch.zeros(p.shape, dtype=torch.float64, device=p.device) for p in self.trained})
         with torch.enable_grad():
             losses, parts = self._factored(batch) if self.calls is not None else self._one_by_one(batch)
         square = torch.zeros(len(losses), dtype=torch.float64, device=losses.device)
@@ -136,7 +147,7 @@ class Clipper:
             for part in parts:
                 for x in part.factors:
                     x[bad] = 0  # since 0 times NaN is NaN
-        sums = Sums()
+        sums = RowSums()
         while parts:
             parts.pop().add(s, sums)
         for p in self.trained:
@@ -162,15 +173,15 @@ class Clipper:
                 pass  # positions, the same for each row
             elif entered is None or left is None:
                 return f"{type(a.layer).__name__} is called on what is not one row each"
-            self.calls.append(Call(a.layer, a.kind, entered, left))
-        batch, sums = made_up(SIZES[0]), Sums()
+            self.calls.append(LayerCall(a.layer, a.kind, entered, left))
+        batch, sums = made_up(SIZES[0]), RowSums()
         with torch.random.fork_rng():
             theirs: Sequence[Any] = torch.autograd.grad(
                 self.loss(self.model, *batch).sum(), self.trained, allow_unused=True
             )
         try:
             losses, parts = self._factored(batch)
-        except (RuntimeError, InvalidParameter):
+        except (RuntimeError, ValueError):  # InvalidParameter is one
             return "the numbers that it looks up for all rows at once are used in another way than added"
         for part in parts:
             part.add(torch.ones(len(losses), dtype=torch.float64, device=losses.device), sums)
@@ -217,7 +228,7 @@ class Clipper:
             g = in_order(g, call.left or 0)
             if g.dtype != a.dtype and a.is_floating_point():
                 a, g = (x.to(torch.promote_types(a.dtype, g.dtype)) for x in (a, g))
-            use = Use(r.layer, r.kind, r.weight, r.bias, a)
+            use = LayerUse(r.layer, r.kind, r.weight, r.bias, a)
             alone = all(_apart(used[p]) for p, _ in use.places)
             terms.append(positions(use))
             part = factored(use, a, g) if alone else None
@@ -239,7 +250,7 @@ class Clipper:
         checked_losses(self.loss(self.model, *batch), len(batch[0]))
         try:
             self._one_by_one(batch)
-        except RuntimeError:
+        except (RuntimeError, ValueError):
             self.loop = True
 
     def _one_by_one(self, batch: Sequence[Tensor]) -> tuple[Tensor, list[Factored]]:
@@ -361,7 +372,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
 def _whole_rows(place: Place, rows: Tensor) -> Factored:
     flat = rows.flatten(1) if rows.dim() > 1 else rows[:, None]
 
-    def add(s: Tensor, sums: Sums) -> None:
+    def add(s: Tensor, sums: RowSums) -> None:
         n, wide = flat.shape
         total = torch.zeros(wide, dtype=torch.float64, device=flat.device)
         block = max(1, _BLOCK // max(wide, 1))
@@ -414,7 +425,7 @@ def _apart(used: list[slice]) -> bool:
 
 
 @contextmanager
-def _recorded(model: nn.Module, calls: Sequence[Call] = (), rows: int = 0) -> Iterator[list[_Record]]:
+def _recorded(model: nn.Module, calls: Sequence[LayerCall] = (), rows: int = 0) -> Iterator[list[_Record]]:
     """Keep what enters and leaves each layer that is trained, while the model runs.
 
     Args:

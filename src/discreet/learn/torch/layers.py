@@ -1,7 +1,7 @@
 """Per-row gradients of each kind of layer, from what entered it and the gradient of what left it.
 
 A layer's rows are either *whole*, a tensor of gradients for each parameter, or *factored*: an upper bound of each row's
-squared norm, and a way to add the weighted rows up that never makes them. Sums are added up in float64.
+squared norm, and a way to add the weighted rows up that never makes them. RowSums are added up in float64.
 
 References:
     Bu, Wang, Zha, Karypis 2023 (book-keeping), https://arxiv.org/abs/2210.00038; docs/proofs/torch.md.
@@ -29,7 +29,7 @@ _WIDE = 0.004  # above this share of an ordinary row's norm², products are made
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class LayerUse:
     """One use of a layer: what entered it, and where the gradient of what left it is found.
 
     Attributes:
@@ -64,10 +64,10 @@ class Factored:
 
     square: Tensor
     factors: list[Tensor]
-    add: Callable[[Tensor, Sums], None]
+    add: Callable[[Tensor, RowSums], None]
 
 
-class Sums(dict[nn.Parameter, Tensor]):
+class RowSums(dict[nn.Parameter, Tensor]):
     """Sums of rows in float64, a tensor for each parameter."""
 
     def add(self, place: Place, value: Tensor) -> None:
@@ -87,7 +87,7 @@ def in_order(x: Tensor, dim: int) -> Tensor:
     return x if x.dtype in (torch.float32, torch.float64) or not x.is_floating_point() else x.float()
 
 
-def whole(use: Use, a: Tensor, g: Tensor) -> list[tuple[Place, Tensor]]:
+def whole(use: LayerUse, a: Tensor, g: Tensor) -> list[tuple[Place, Tensor]]:
     """Return the gradients of each row, as (parameter, (rows, …))."""
     weight, bias = KINDS[use.kind].whole(use, a, g)
     found = []
@@ -98,13 +98,13 @@ def whole(use: Use, a: Tensor, g: Tensor) -> list[tuple[Place, Tensor]]:
     return found
 
 
-def factored(use: Use, a: Tensor, g: Tensor) -> Factored | None:
+def factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored | None:
     """Return the rows by factors; None where whole rows are cheaper."""
     make = KINDS[use.kind].factored
     return None if make is None else make(use, a, g)
 
 
-def positions(use: Use) -> int:
+def positions(use: LayerUse) -> int:
     """Return how many terms a row's gradient has."""
     a = use.entered
     if use.kind is nn.Embedding:
@@ -116,12 +116,12 @@ Whole: TypeAlias = "tuple[Callable[[], Tensor], Callable[[], Tensor]]"
 
 
 # ------------------------------------------------------------------ Linear
-def _linear_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+def _linear_whole(use: LayerUse, a: Tensor, g: Tensor) -> Whole:
     a, g = _flat(a), _flat(g)
     return lambda: torch.bmm(g.transpose(1, 2), a), lambda: g.sum(1)
 
 
-def _linear_factored(use: Use, a: Tensor, g: Tensor) -> Factored | None:
+def _linear_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored | None:
     a, g = _flat(a), _flat(g)
     n, terms, wide, high = len(a), a.shape[1], a.shape[2], g.shape[2]
     if use.weight is not None and terms > 1 and wide * high <= 2 * terms * (wide + high):
@@ -132,7 +132,7 @@ def _linear_factored(use: Use, a: Tensor, g: Tensor) -> Factored | None:
     if use.bias is not None:
         square = square + _norm(g.sum(1, dtype=torch.float64)).square()
 
-    def add(s: Tensor, sums: Sums) -> None:
+    def add(s: Tensor, sums: RowSums) -> None:
         q = (g * s[:, None, None]).reshape(n * terms, high)  # float64, as s is
         if use.weight is not None:
             sums.add(use.weight, q.t() @ a.reshape(n * terms, wide).double())
@@ -166,7 +166,7 @@ def _flat(x: Tensor) -> Tensor:
 
 
 # ------------------------------------------------------------------ Embedding
-def _embedding_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+def _embedding_whole(use: LayerUse, a: Tensor, g: Tensor) -> Whole:
     i, g = _indices(use, a, g)
     assert use.weight is not None
     parameter = use.weight[0]
@@ -178,7 +178,7 @@ def _embedding_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
     return weight, lambda: g.sum(1)
 
 
-def _embedding_factored(use: Use, a: Tensor, g: Tensor) -> Factored:
+def _embedding_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored:
     i, g = _indices(use, a, g)
     place, lengths = use.weight, _norm(g)
     assert place is not None
@@ -189,7 +189,7 @@ def _embedding_factored(use: Use, a: Tensor, g: Tensor) -> Factored:
         square = (same * torch.bmm(wide, wide.transpose(1, 2))).sum((1, 2)).clamp_min(0)
         square = square + LEAST_GAMMA * lengths.sum(1).square()
 
-    def add(s: Tensor, sums: Sums) -> None:
+    def add(s: Tensor, sums: RowSums) -> None:
         rows = torch.zeros(place[0].shape, dtype=torch.float64, device=g.device)
         rows.index_add_(0, i.flatten(), (g * s[:, None, None]).reshape(-1, g.shape[-1]))
         sums.add(place, rows)
@@ -197,7 +197,7 @@ def _embedding_factored(use: Use, a: Tensor, g: Tensor) -> Factored:
     return Factored(square, [g], add)
 
 
-def _indices(use: Use, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
+def _indices(use: LayerUse, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
     i = a.reshape(len(a), a[:1].numel())
     g = g.reshape(len(a), i.shape[1], g.shape[-1])
     padding = use.layer.padding_idx
@@ -205,7 +205,7 @@ def _indices(use: Use, a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
 
 
 # ------------------------------------------------------------------ norms
-def _layer_norm_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+def _layer_norm_whole(use: LayerUse, a: Tensor, g: Tensor) -> Whole:
     shape, eps = use.layer.normalized_shape, use.layer.eps
     norm = functional.rms_norm if use.kind is nn.RMSNorm else functional.layer_norm
 
@@ -215,7 +215,7 @@ def _layer_norm_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
     return lambda: added(g * norm(a.to(g.dtype), shape, eps=eps)), lambda: added(g)
 
 
-def _group_norm_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+def _group_norm_whole(use: LayerUse, a: Tensor, g: Tensor) -> Whole:
     def added(x: Tensor) -> Tensor:
         return x.reshape(*x.shape[:2], x[:1, :1].numel()).sum(2)
 
@@ -226,7 +226,7 @@ def _group_norm_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
 
 
 # ------------------------------------------------------------------ convolutions
-def _conv_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
+def _conv_whole(use: LayerUse, a: Tensor, g: Tensor) -> Whole:
     layer: Any = use.layer
     n, places, padding = len(a), a.dim() - 2, layer.padding
     if isinstance(padding, str) or layer.padding_mode != "zeros":
@@ -252,21 +252,21 @@ def _conv_whole(use: Use, a: Tensor, g: Tensor) -> Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LayerKind:
     """How the rows of one kind of layer are found."""
 
-    whole: Callable[[Use, Tensor, Tensor], Whole]
-    factored: Callable[[Use, Tensor, Tensor], Factored | None] | None = None
+    whole: Callable[[LayerUse, Tensor, Tensor], Whole]
+    factored: Callable[[LayerUse, Tensor, Tensor], Factored | None] | None = None
 
 
-KINDS: dict[type[nn.Module], Kind] = {
-    nn.Linear: Kind(_linear_whole, _linear_factored),
-    nn.Embedding: Kind(_embedding_whole, _embedding_factored),
-    nn.Conv1d: Kind(_conv_whole),
-    nn.Conv2d: Kind(_conv_whole),
-    nn.Conv3d: Kind(_conv_whole),
-    nn.LayerNorm: Kind(_layer_norm_whole),
-    nn.RMSNorm: Kind(_layer_norm_whole),
-    nn.GroupNorm: Kind(_group_norm_whole),
+KINDS: dict[type[nn.Module], LayerKind] = {
+    nn.Linear: LayerKind(_linear_whole, _linear_factored),
+    nn.Embedding: LayerKind(_embedding_whole, _embedding_factored),
+    nn.Conv1d: LayerKind(_conv_whole),
+    nn.Conv2d: LayerKind(_conv_whole),
+    nn.Conv3d: LayerKind(_conv_whole),
+    nn.LayerNorm: LayerKind(_layer_norm_whole),
+    nn.RMSNorm: LayerKind(_layer_norm_whole),
+    nn.GroupNorm: LayerKind(_group_norm_whole),
 }
 """The kinds of layers whose rows are found without a pass for each."""
