@@ -152,6 +152,8 @@ def test_a_plan_tells_what_would_be_left(connect: Connect) -> None:
         assert s.remaining == dp.Budget("5/2")
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rule", ["basic", "zcdp", "renyi"])
 def test_a_refusal_says_the_largest_epsilon_that_fits(connect: Connect, rule: str) -> None:
     with connect(budget=dp.Budget(3, 1e-6), filter=rule) as s:

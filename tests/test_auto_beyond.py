@@ -74,6 +74,7 @@ def missed(groups: int, runs: int) -> float:
     return failed / runs
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("union", [True, False])
 def test_the_limit_holds_for_the_worst_caps_of_all(monkeypatch: pytest.MonkeyPatch, union: bool) -> None:
     """Without the union bound over caps it does not: that wrong law is refused."""

@@ -102,6 +102,7 @@ def test_a_poor_account_pays_for_neither_stage() -> None:
         session.sql(BY_REGION, epsilon=1)
 
 
+@pytest.mark.exhaustive
 def test_chosen_caps_have_a_third_of_the_error_of_small_fixed_ones() -> None:
     frame = heavy()
     truth = frame.groupby("region").size()
@@ -123,6 +124,7 @@ def test_the_explanation_says_what_was_chosen(monkeypatch: pytest.MonkeyPatch) -
         assert "Second stage (ε = 0.9)" in session.plan(BY_REGION, epsilon=1, bounds="auto").explain()
 
 
+@pytest.mark.exhaustive
 def test_private_groups_and_other_aggregates_work_with_chosen_caps() -> None:
     with connect(heavy()) as session:
         sql = "SELECT floor(x) AS k, COUNT(*) AS n, AVG(x) AS m, MEDIAN(x) AS md FROM t GROUP BY k"
@@ -131,6 +133,8 @@ def test_private_groups_and_other_aggregates_work_with_chosen_caps() -> None:
         assert len(release.rows) >= 8
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("change", "broken"),
     [

@@ -81,6 +81,8 @@ def failure(outside: int, inside: int, scale: int, limit: Limit) -> float:
     return missed
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("outside", "inside"), [(1, 30), (20, 400), (60, 60), (300, 100), (50, 0)])
 @pytest.mark.parametrize("scale", [1, 4])
 def test_the_true_share_is_beyond_the_limit_in_one_case_of_forty(outside: int, inside: int, scale: int) -> None:
@@ -199,6 +201,7 @@ AGGREGATES = "AVG(x) AS m, SUM(x) AS s, VAR_POP(x) AS v, AVG(x) - 2 * AVG(y) AS 
 OTHERS = "COUNT(*) AS n, COUNT(x) AS c, AVG(y) AS y, AVG(z) AS z, SUM(z) AS zs"
 
 
+@pytest.mark.exhaustive
 def test_what_rests_on_an_unsure_range_has_no_finite_interval(frame: pd.DataFrame) -> None:
     sql = f"SELECT {AGGREGATES}, MEDIAN(x) AS md, {OTHERS} FROM t"
     with connect(frame) as session:
@@ -330,6 +333,7 @@ def test_a_list_of_quantiles_has_an_infinite_interval_for_each(frame: pd.DataFra
 # --- small tables, from end to end ---
 
 
+@pytest.mark.laws
 def test_means_of_few_people_are_covered_or_have_no_interval() -> None:
     """Of 200 to 500 people U(0, 100) had means 96.0 ± .3, 192.3 and 1.0: tight intervals that missed."""
     rng = np.random.default_rng(8)

@@ -281,6 +281,7 @@ def noisy(places: dict[int, int], noise: DiscreteLaplaceNoise, rng: Seeded) -> d
     return dict(zip(PLACES, counts, strict=True))
 
 
+@pytest.mark.laws
 def test_noise_alone_hardly_ever_chooses_wide_bounds() -> None:
     """Of 100 empty censuses fewer than 6 have any bounds; hardly one goes beyond 2^20 times a true bound."""
     noise, rng = DiscreteLaplaceNoise(Fraction(20)), Seeded(np.random.default_rng(20_261_121))
@@ -407,6 +408,8 @@ def test_ranges_are_chosen_under_declared_caps_only() -> None:
     assert refusal.value.hint.endswith("; or bounds='values', which chooses them privately")
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("change", "broken"),
     [
@@ -482,6 +485,7 @@ def test_the_least_epsilon_of_an_error_is_planned_where_no_bounds_are_chosen() -
             session.plan("SELECT SUM(x) AS s FROM t", error={"s": 50})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("one", "other", "options"),
     [

@@ -352,6 +352,8 @@ CONSTRUCTS = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(17)
 @pytest.mark.parametrize(("sql", "words"), CONSTRUCTS.items(), ids=list(CONSTRUCTS))
 def test_a_refusal_names_the_part_and_has_a_hint(sql: str, words: str) -> None:
     error = refusal(sql.replace("…", "SELECT COUNT(*) FROM visits"))
@@ -444,6 +446,7 @@ def test_an_oversized_question_is_refused_quickly(sql: str) -> None:
     assert time.process_time() - start < 10  # one or two seconds on an idle machine
 
 
+@pytest.mark.exhaustive
 def test_a_long_list_of_conditions_is_as_flat_as_it_looks() -> None:
     sql = "SELECT COUNT(*) FROM visits WHERE " + " OR ".join(f"day = {i}" for i in range(300))
     assert plan(sql).question.where is not None
@@ -468,6 +471,7 @@ STARTS = ["", "SELECT ", "SELECT COUNT(*), ", "SELECT SUM("]
 STARTS += [f"SELECT COUNT(*) FROM visits {clause} " for clause in ("WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT")]
 
 
+@pytest.mark.exhaustive
 def test_a_salad_of_words_is_answered_or_refused_and_never_breaks_anything() -> None:
     """2,000 texts, the same in every run."""
     rng = random.Random(2)
@@ -534,6 +538,7 @@ def test_confidence_lies_strictly_between_zero_and_one(value: Any) -> None:
         plan("SELECT COUNT(*) AS n FROM visits").error("n", value)
 
 
+@pytest.mark.exhaustive
 def test_every_clause_in_every_order_is_read_or_refused() -> None:
     clauses = ["WHERE day > 1", "GROUP BY day", "HAVING COUNT(*) > 1", "ORDER BY 1", "LIMIT 1"]
     for order in itertools.permutations(clauses):

@@ -172,6 +172,8 @@ def test_gaussian_noise_of_m_columns_is_root_m_times_that_of_one() -> None:
     assert delta <= 1e-6
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("noise", "delta"), [("laplace", 0), ("laplace", "1e-6"), ("gaussian", "1e-6")])
 def test_no_question_has_more_noise_than_alone_with_its_part_of_the_budget(noise: str, delta: Any) -> None:
     questions = {
@@ -308,6 +310,8 @@ def test_the_names_and_order_of_questions_do_not_make_another_batch() -> None:
     assert len({o.query.identity for o in batch_of({"x": a, "y": b, "z": c}).outputs.values()}) == 2  # x and z are one
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("questions", "kind", "words"),
     [

@@ -302,6 +302,8 @@ SAME: list[tuple[str, list[Any], list[Any]]] = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("first", "second"), [p[1:] for p in SAME], ids=[p[0] for p in SAME])
 def test_one_person_is_one_person_in_every_table_and_type(
     seen: Seen, tmp_path: Path, first: list[Any], second: list[Any]

@@ -254,6 +254,8 @@ def test_the_population_s_budget_pays_as_well_and_may_refuse() -> None:
             spending_of(s._account, epsilon="0.05")
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rule", ["zcdp", "renyi", "gdp"])
 def test_every_filter_counts_it_in_its_own_units(rule: str, seen: Seen) -> None:
     noise: dict[str, Any] = {"noise": "gaussian", "delta": "1e-7"} if rule == "gdp" else {}

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain, combinations
 from pathlib import Path
 
 import pytest
+from _pytest.mark.expression import Expression
 
 TIERS = ("laws", "exhaustive", "system")
+MARKERS = {"sampled": "sample", "slow": "slow", "unseeded": "unseeded"}
+"""Words in a file of a tier's folder, and the marker that its tests may carry beside the tier's."""
+
 HERE = Path(__file__).parent
 
 
@@ -15,6 +20,23 @@ def tier_of(path: Path) -> str | None:
     """Return the tier of the tests in a file; None where each test says it itself, or is in the default tier."""
     folder = path.relative_to(HERE).parts[0] if path.is_relative_to(HERE) else ""
     return folder if folder in TIERS else None
+
+
+def may_choose(expression: str, path: Path) -> bool:
+    """Return whether `-m` may choose a test of a file, from its folder and from the markers that its text names."""
+    tier = tier_of(path)
+    if tier is None or not expression:
+        return True
+    may = [marker for word, marker in MARKERS.items() if word in path.read_text(encoding="utf-8")]
+    chosen = Expression.compile(expression)
+    some = chain.from_iterable(combinations(may, size) for size in range(len(may) + 1))
+    return any(chosen.evaluate(lambda name, have=have, **_: name in (tier, *have)) for have in some)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a file of which `-m` chooses no test: to import all tiers, with their assertions, takes a minute."""
+    named = collection_path.suffix == ".py" and collection_path.name != "conftest.py"
+    return True if named and not may_choose(config.option.markexpr, collection_path) else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

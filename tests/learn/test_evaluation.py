@@ -109,6 +109,8 @@ def recipe(kind: type[Evaluating] = Evaluating, *, regressor: bool = False, seve
     return kind(asked, Fraction(1), Fraction(0), Fraction(19, 20), sql, 2, (0.0, 2.5, 0.0), ((0.0,),), model)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("given", [{}, {"regressor": True}, {"several": True}], ids=str)
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_an_evaluation_holds_the_contract_of_recipes(given: Any, unit: PrivacyUnit) -> None:

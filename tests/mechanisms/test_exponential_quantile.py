@@ -112,6 +112,7 @@ def test_the_exact_law_keeps_epsilon_on_every_small_table_and_comes_close(p: Fra
 COUNTS = (0, 0, 3, 0, 0, 1, 4, 0)
 
 
+@pytest.mark.laws
 def test_cells_are_named_by_the_law_and_not_by_a_slightly_wrong_one() -> None:
     q, rng = ExponentialQuantile(epsilon=6), SystemEntropy()
     held = [i for i, w in enumerate(COUNTS) if w]

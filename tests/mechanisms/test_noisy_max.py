@@ -58,6 +58,8 @@ def test_noise_and_sampler_are_the_same_law(
             assert by_integral(noise)(np.array(u), rate) == pytest.approx(law(np.array(u), rate), abs=1e-6)
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("noise", "law"), NOISES, ids=lambda x: x if isinstance(x, str) else "")
 @pytest.mark.parametrize("monotonic", [False, True])
 def test_draws_follow_the_law_and_not_a_neighbouring_one(

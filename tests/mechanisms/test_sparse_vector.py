@@ -123,6 +123,8 @@ def by_asking(m: SparseVector) -> Outcome:
     return tuple(places)
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", [by_release, by_asking])
 def test_runs_follow_the_law_and_not_a_neighbouring_one(way: Callable[[SparseVector], Outcome]) -> None:
     mechanism = SparseVector(epsilon=3, threshold=3, cutoff=2)

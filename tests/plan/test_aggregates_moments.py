@@ -223,6 +223,8 @@ def tame(value: Any, low: float, high: float) -> float | None:
     return min(max(float(value), low), high)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("a", "b"), [("x", "v"), ("v", "w"), ("w", "x")])
 def test_a_hostile_row_is_clamped_or_null_in_every_column_alike(a: str, b: str) -> None:
     """Statistics of the tamed pairs by numpy; the last row belongs to nobody."""
@@ -281,6 +283,8 @@ UNIVERSE: tuple[Row, ...] = (
 MOMENTS = "VAR_POP(x), COVAR_POP(v, w), COUNT(DISTINCT uid) FILTER (WHERE flag)"
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("keys", "relation"),
     [

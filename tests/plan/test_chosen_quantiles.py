@@ -195,6 +195,8 @@ def test_no_unit_moves_losses_or_parts_further_than_is_paid_for_and_some_unit_mo
 CASES = list(product([ONE, TWO, ROW], [False, True], list(Relation), [WHOLE, GROUPED]))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("unit", "private", "relation", "text"), CASES)
 def test_the_second_reader_finds_the_same_price_and_refuses_a_lower_one(
     unit: PrivacyUnit, private: bool, relation: Relation, text: str
@@ -307,6 +309,7 @@ def test_a_release_is_stored_with_the_chosen_leaves_and_answers_again_for_free()
         assert wider[0] != first.interval("m")[0]
 
 
+@pytest.mark.laws
 def test_intervals_hold_the_bounded_median_also_in_small_groups() -> None:
     asked, rng = 150, SystemEntropy()
     leaf = [(FRAME[FRAME.region == r].v / 200 * 2**16).astype(int).value_counts() for r in "ab"]
@@ -328,6 +331,7 @@ def test_intervals_hold_the_bounded_median_also_in_small_groups() -> None:
     assert not any(covers(n, asked, 0.95) for n in narrow)
 
 
+@pytest.mark.exhaustive
 def test_a_group_of_nobody_has_a_value_inside_the_bounds_and_an_interval_of_nearly_all() -> None:
     """Each end is chosen too, and in one draw of twenty it lies elsewhere: ten of 24 are wide but for 1e-9."""
     wide = 0
@@ -366,6 +370,7 @@ def test_the_error_is_refused_and_the_derivation_says_how_far_off_the_rank_is() 
     assert any("Smith 2011" in work for work in plan.citations(""))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("columns", "by_rank"), [("MEDIAN(v) AS m", True), ("MEDIAN(v) AS m, QUANTILE_CONT(v, 0.9) AS h", False)]
 )

@@ -210,6 +210,8 @@ def test_cells_that_are_no_dates_are_not_counted_and_others_are_clamped() -> Non
     assert weights(plan, rows) == {4: 1, 59: 1, 0: 1, 365: 1}
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("expression", ["MEDIAN(s)", "HISTOGRAM(s, [DATE '2024-01-02'])", "APPROX_TOP_K(s, 2)"])
 def test_no_unit_moves_dates_further_than_planned(expression: str, relation: Relation) -> None:

@@ -44,6 +44,7 @@ def test_a_text_that_is_multiplied_stage_after_stage_ends(stage: str) -> None:
     assert counted(stage, "length(x) > 0") == 0
 
 
+@pytest.mark.exhaustive
 def test_a_text_of_many_parts_in_one_expression_ends() -> None:
     assert counted(f"concat({', '.join(['lpad(x, 1000)'] * 65)})", "length(x) = 65000", stages=1) == PEOPLE
     assert counted(f"concat({', '.join(['lpad(x, 1000)'] * 66)})", "x IS NULL", stages=1) == PEOPLE

@@ -213,6 +213,8 @@ def test_more_levels_than_can_be_weighed_are_added_up() -> None:
     assert shares(Levels.of((9,), [(0,)]), (LevelCosts((1.0,), None),), gaussian=True) is None
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [DiscreteLaplaceNoise, RoundedGaussianNoise])
 @pytest.mark.parametrize("sets", [rollup(2), cube(2)], ids=["rollup", "cube"])
 def test_the_law_of_each_level_covers_drawn_errors_as_often_as_it_says(kind: Any, sets: list[GroupingSet]) -> None:

@@ -116,6 +116,8 @@ ROWS = (
 )
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("groups", [1, 2, 5])
 @pytest.mark.parametrize("keys", ["k", "word", "k, word", "word, day, k", "day"])
 def test_rows_are_cut_to_the_groups_to_which_tallies_are_cut(

@@ -173,6 +173,8 @@ def test_every_estimate_is_unbiased_and_nearly_that_of_least_squares() -> None:
                     assert least <= best * (1.02 + 0.03 * len(layers))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_no_count_has_more_noise_than_its_own_part_would_give_it(gaussian: bool) -> None:
     """Of the worst possible move of a layer: with cells alone, wide counts among many would have more."""

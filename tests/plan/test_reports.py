@@ -211,6 +211,8 @@ BROKEN = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("what", "old", "new", "unit", "world"), BROKEN)
 def test_a_broken_report_is_seen_in_a_world_and_by_the_second_derivation(
     what: str, old: str, new: str, unit: PrivacyUnit, world: World

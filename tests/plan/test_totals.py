@@ -94,6 +94,7 @@ def test_totals_are_free_once_their_parts_are_known(session: dp.Session) -> None
     assert again.charged.epsilon == 0
 
 
+@pytest.mark.laws
 def test_the_interval_of_a_total_covers_as_often_as_it_says(session: dp.Session) -> None:
     hits, narrow, runs = 0, 0, 150
     plan = session.plan("SELECT a, b, COUNT(*) AS n FROM t GROUP BY ROLLUP (a, b)", epsilon="0.3")
@@ -188,6 +189,7 @@ def test_measured_totals_are_a_question_of_their_own_and_are_stored_whole() -> N
         )
 
 
+@pytest.mark.exhaustive
 def test_the_error_of_a_plan_with_measured_totals_is_that_of_its_widest_interval() -> None:
     with wards() as session:
         ways: list[dict[str, Any]] = [{"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"}]

@@ -87,6 +87,7 @@ def test_errors_of_a_plan_are_those_of_plans_at_each_epsilon(session: Session) -
     assert {r["series"] for r in rows(guessed, "series", "error")} == {"n", "m"}
 
 
+@pytest.mark.exhaustive
 def test_a_choice_of_epsilon_shows_what_an_attacker_learns_beside_the_error(session: Session) -> None:
     plan = session.plan("SELECT COUNT(*) AS n FROM t", epsilon=1)
     drawn = plots.choice(plan, epsilons=["0.5"], prior="0.5")

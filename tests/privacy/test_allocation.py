@@ -117,6 +117,7 @@ def test_the_curve_falls_is_convex_in_alpha_and_stays_below_one_use(removes: boo
     assert np.all(found <= GaussianEvent(F(1)).pair().upper(np.log(alpha)))
 
 
+@pytest.mark.exhaustive
 def test_more_steps_lose_less() -> None:
     x = np.array([0.05, 0.2, 1.0])
     for removes in (True, False):

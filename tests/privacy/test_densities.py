@@ -65,6 +65,8 @@ EXAMPLES: dict[str, tuple[Any, Any, int | None, Callable[[float], F]]] = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("p", "q", "largest", "true"), EXAMPLES.values(), ids=EXAMPLES)
 def test_the_finite_pair_lies_above_the_densities_in_both_directions_and_near_them(
     p: Any, q: Any, largest: int | None, true: Any
@@ -76,6 +78,8 @@ def test_the_finite_pair_lies_above_the_densities_in_both_directions_and_near_th
             assert found <= true(x) * F(102, 100) + F(1, 10**20), x
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["gaussian", "laplace", "logistic"])
 def test_more_points_bring_it_nearer(name: str) -> None:
     p, q, largest, true = EXAMPLES[name]

@@ -135,6 +135,8 @@ def test_a_number_of_categories_beyond_floats_is_bounded_from_above(categories: 
     assert float(at(pair, -1.0)) == pytest.approx(-math.expm1(-1.0), rel=1e-12)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("reach", [F(1, 1000), F(1, 2), F(3), F(40)])
 def test_no_two_outcomes_of_a_bounded_range_cost_more_and_the_best_cost_the_same(reach: F) -> None:
     pair = BoundedRangeEvent(reach).pair()

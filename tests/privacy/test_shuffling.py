@@ -144,6 +144,8 @@ def test_the_answers_lie_between_the_bounds_of_the_authors_program(
     assert low <= least_epsilon(pair(epsilon, users), delta) <= high
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("alpha", [1.0, 1.01, 1.05, 1.1, 1.15])
 def test_a_few_thousand_users_match_a_double_sum(alpha: float) -> None:
     users, epsilon = 3000, 1.0
@@ -193,6 +195,8 @@ def test_more_users_and_binary_answers_lose_less() -> None:
     assert np.all(pair(1.0, 100, True).upper(x) <= pair(1.0, 100).upper(x))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("epsilon", "users", "binary"), [(1.0, 10**6, False), (3.0, 50, True), (0.2, 3, False), (700.0, 9, False)]
 )

@@ -53,6 +53,8 @@ def curve(epsilon_zero: F, gamma: F, shift: F, epsilon: float) -> mpf:
     return total
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("epsilon", "gamma"), CASES)
 def test_the_pair_has_the_curve_of_the_largest_shift(epsilon: F, gamma: F) -> None:
     got = StaircasePair(float(epsilon), gamma).delta(np.array(GRID))

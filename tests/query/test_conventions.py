@@ -240,6 +240,8 @@ def test_a_units_part_of_each_group_is_clamped_to_the_bounds(session: Session) -
     assert cells(session, known) == [[3]]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("keys", [None, "region"])
 def test_one_unit_moves_what_is_within_bounds_as_far_as_planned_and_no_further(

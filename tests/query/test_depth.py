@@ -69,6 +69,8 @@ def test_a_question_nests_as_deep_as_people_write(shape: Callable[[int], str]) -
     planned(shape(8))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("depth", [40, 80, 200])
 def test_one_that_nests_deeper_is_answered_or_refused_and_is_no_bug_of_ours(

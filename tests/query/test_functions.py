@@ -54,6 +54,8 @@ def same(here: Any, there: Any, slack: float) -> bool:
     return type(here) is type(there) and bool(here == there)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 def test_a_function_means_the_same_in_python_and_in_the_database(name: str) -> None:
     exprs = list(exact_calls(name))

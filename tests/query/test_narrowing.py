@@ -75,6 +75,7 @@ def test_a_value_without_a_range_has_the_one_that_the_filter_gives() -> None:
     assert bounds("SUM(n)", "n BETWEEN 0 AND 50") == (0, 50)
 
 
+@pytest.mark.exhaustive
 def test_what_passes_lies_within() -> None:
     """All pairs of terms, over all values: the truth is the filter itself."""
     operators = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "=": int.__eq__}

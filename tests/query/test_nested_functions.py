@@ -109,6 +109,7 @@ def test_powers_of_ten_that_are_not_the_nearest_numbers_scale_as_in_the_database
         assert connection.execute(text).fetchone() == (rounded.of_row({"real0": 0.1, "int0": digits}),)
 
 
+@pytest.mark.exhaustive
 def test_functions_inside_functions_never_fail_and_agree() -> None:
     check(1, 100)
 

@@ -75,6 +75,7 @@ def _literal(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
+@pytest.mark.exhaustive
 def test_random_patterns_mean_the_same_in_python_and_in_the_database() -> None:
     read, found = differences(1, 700)
     assert read > 200

@@ -223,6 +223,8 @@ def test_the_rows_of_a_unit_are_the_same_when_it_is_alone(sql: str) -> None:
         assert alone == Counter({r: n for r, n in together.items() if r[0] == unit}), unit
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_the_second_derivation_accepts_the_text(sql: str) -> None:
     assert planned(sql).question.relation is not None or "JOIN" not in sql

@@ -139,6 +139,8 @@ def stored() -> duckdb.DuckDBPyConnection:
     return database(data(), {n: columns(n) for n in COLUMNS})
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_of_tpch_is_answered_as_the_database_answers_it(name: str) -> None:
     question = read(QUERIES[name], tables(WIDE))

@@ -125,6 +125,8 @@ SAME: list[tuple[str, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("sql", "plain"), SAME, ids=[sql for sql, _ in SAME])
 def test_a_spelling_means_what_duckdb_makes_of_its_own(
     session: dp.Session, monkeypatch: pytest.MonkeyPatch, sql: str, plain: str

@@ -31,6 +31,8 @@ def read(text: str) -> Expr:
     return bind_row(sqlglot.parse_one(f"SELECT {text}", dialect="duckdb").expressions[0], SCOPE)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     "text",
     [

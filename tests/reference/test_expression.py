@@ -278,6 +278,8 @@ def test_every_operation_agrees_with_duckdb_on_every_pair_of_corners(
     assert disagreements(database, {"a": left, "b": right}, rows, batch) == []
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", [Kind.BOOL, Kind.INT, Kind.REAL, Kind.TEXT])
 @given(data=st.data())
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -274,6 +274,7 @@ def test_where_keys_are_whole_and_unique_the_rows_are_plain_sqls_at_length(
     assert_plain(case, spelling)
 
 
+@pytest.mark.exhaustive
 @given(st.data(), databases())
 @settings(max_examples=60, derandomize=True, deadline=None)
 def test_what_a_unit_has_does_not_depend_on_who_else_is_there(data: st.DataObject, of: Database) -> None:

@@ -55,6 +55,7 @@ def value(measure: Measure, found: object) -> Fraction | None:
     return sum(numbers, Fraction(0))
 
 
+@pytest.mark.exhaustive
 @given(case=queries())
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_true_answers_agree_with_duckdb(database: duckdb.DuckDBPyConnection, case: Case) -> None:
@@ -79,6 +80,7 @@ def test_true_answers_agree_with_duckdb(database: duckdb.DuckDBPyConnection, cas
         assert {key: found.get(key, empty[key]) for key in question.groups} == wanted
 
 
+@pytest.mark.exhaustive
 @given(case=queries())
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_text_of_every_case_is_sql(database: duckdb.DuckDBPyConnection, case: Case) -> None:

@@ -57,6 +57,7 @@ def synthesis(kind: type[AdaptiveSynthesis] = Chosen, **changed: Any) -> Adaptiv
     return kind(**given | changed)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_a_synthesis_holds_the_contract_of_recipes(unit: PrivacyUnit, relation: Relation) -> None:
@@ -64,6 +65,7 @@ def test_a_synthesis_holds_the_contract_of_recipes(unit: PrivacyUnit, relation: 
     assert faults(row, SHORT) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "kind", [AdaptiveSynthesis, lambda **given: AdaptiveSynthesis(**given | {"candidates": (), "weights": ()})]
 )
@@ -100,6 +102,7 @@ class WeighsMore(Chosen):
         return super().whole(people, of, args) * 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("kind", "check"), [(CountsExactly, "own rows"), (CountsTwice, "clipped"), (WeighsMore, "bounds")]
 )
@@ -115,6 +118,8 @@ def table(relation: Relation = Relation.ADD_REMOVE, rows: int = 2) -> TableSchem
     return TableSchema("t", types, facts, PrivacyUnit("who", max_groups=1, max_rows=rows), relation)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
 def test_the_charge_is_the_sum_of_the_events_of_its_noise_scales(epsilon: str, relation: Relation) -> None:

@@ -158,6 +158,8 @@ def test_a_model_file_has_all_but_the_certificate(tmp_path: Path, made: Syntheti
         load(tmp_path / "c.npz")
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("asked", "error", "words"),
     [
@@ -213,6 +215,7 @@ def test_people_with_many_rows_count_with_some_of_them() -> None:
     assert twice.sigma == pytest.approx(math.sqrt(2) * once.sigma, rel=1e-3)
 
 
+@pytest.mark.exhaustive
 def test_choices_of_pairs_are_refused_in_accounts_of_gaussian_noise() -> None:
     columns = {f"c{i}": dp.Values(True, False) for i in range(11)}
     frame = pd.DataFrame(dict.fromkeys(columns, AGE > 50))

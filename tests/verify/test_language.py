@@ -57,6 +57,8 @@ def test_questions_over_several_tables_hold_as_they_are(sql: str) -> None:
     judged(again(p), tables(2, 3))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", list(SQL))
 def test_questions_over_one_table_hold_as_they_are(name: str, relation: Relation) -> None:

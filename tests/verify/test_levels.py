@@ -45,6 +45,8 @@ def claim(group: str, caps: tuple[int, int], relation: Relation, span: tuple[int
     return claim_of(make_query(sql, [t], population="p", version=None, epsilon=1, **noise))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("group", GROUPS)

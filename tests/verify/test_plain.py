@@ -69,6 +69,8 @@ def test_what_is_quoted_may_be_anything() -> None:
     assert ambiguity(text) is None
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", [*SINGLE, *SEVERAL])
 def test_the_statements_of_honest_certificates_are_plain(name: str) -> None:
     several = name in SEVERAL

@@ -138,6 +138,8 @@ def test_the_difference_of_two_flows_moves_by_one_cap_or_by_both() -> None:
     assert max(int(g.max() - g.min()) for g in groups) == up + down
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("twin", "shape", "values"), [(rows_in_order, (3, 4), (0, 1)), (greedy, (2, 3), (0, 1, 2, 3))])
 def test_cutting_in_an_order_is_found_out(twin: Answers, shape: tuple[int, int], values: tuple[int, ...]) -> None:
     every = worlds(*shape, values)

@@ -146,6 +146,8 @@ def test_one_column_costs_each_by_its_own_sensitivity() -> None:
     assert [p.side.cost.epsilon for p in parties_of(asked)] == [Fraction(1, 80), Fraction(1, 6)]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", list(Kind))
 def test_with_a_delta_the_charge_holds_by_the_accountant(kind: Kind) -> None:
     delta = Fraction(1, 10**6)
@@ -404,6 +406,8 @@ SLIPS: list[Callable[[FlowClaim], FlowClaim]] = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_slip_in_the_claim_is_found(slip: Callable[[FlowClaim], FlowClaim]) -> None:
     with pytest.raises(InternalError):
