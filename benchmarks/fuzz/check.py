@@ -283,7 +283,8 @@ def _cells(plan: Query, one: Cells, other: Cells) -> Iterable[str]:
     allowed = list(plan.sensitivities)
     if plan.allocation.threshold is not None:
         allowed.append(Sensitivity(plan.allocation.threshold.touched, 1))
-        if any(c[-1] < 1 for c in (*one.values(), *other.values())):
+        least = 0 if plan.distinct else 1  # values that are counted apart may be of other groups of a unit
+        if any(c[-1] < least for c in (*one.values(), *other.values())):
             yield "a group without units is there"
     nothing = (0,) * len(allowed)
     if any(len(c) != len(allowed) for c in (*one.values(), *other.values())):

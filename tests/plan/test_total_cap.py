@@ -13,6 +13,7 @@ import pytest
 
 from discreet.backends.connection import open_database
 from discreet.catalog.schema import TableSchema
+from discreet.engine.cells import Cells, exact_cells
 from discreet.errors import InternalError, InvalidParameter
 from discreet.plan.cost import sensitivity_of, squares_within, tree_sensitivity
 from discreet.plan.planner import make_query
@@ -92,14 +93,15 @@ SQL = {
     "tree": "SELECT region, MEDIAN(x), MAX(x) FROM t GROUP BY region",
     "distinct": "SELECT region, COUNT(DISTINCT x) AS d FROM t GROUP BY region",
 }
+APART = "SELECT other, COUNT(DISTINCT x) AS d FROM t GROUP BY other"
 
 
 @cache
 def plan(name: str, relation: Relation = ADD, total: int = 4, **caps: Any) -> Query:
     unit = PrivacyUnit("uid", max_contributions=total, **caps)
-    facts = FACTS if name != "private" else {n: f for n, f in FACTS.items() if n != "other"}
+    facts = FACTS if name not in ("private", APART) else {n: f for n, f in FACTS.items() if n != "other"}
     asked: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6"}
-    return make_query(SQL[name], [TableSchema("t", COLUMNS, facts, unit, relation)], **asked)
+    return make_query(SQL.get(name, name), [TableSchema("t", COLUMNS, facts, unit, relation)], **asked)
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -213,3 +215,21 @@ def test_rows_that_are_not_tallied_add_up_to_the_same_integers() -> None:
     for i, measure in enumerate(queries[0].question.measures):
         j = queries[1].question.measures.index(measure)
         assert {k: cells[i] for k, cells in found[0].items()} == {k: cells[j] for k, cells in found[1].items()}
+
+
+def test_a_count_of_values_moves_within_its_sensitivity_at_groups_that_one_unit_alone_is_shown_in() -> None:
+    query = plan(APART, total=2)
+    with open_database() as db:
+        db.execute("CREATE TABLE t (uid BIGINT, other VARCHAR, x BIGINT)")
+
+        def cells(rows: list[tuple[int, str, int]]) -> Cells:
+            db.execute("DELETE FROM t")
+            db.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+            return exact_cells(query, lambda text: db.execute(text, {"secret": 9}).fetchall())
+
+        # units whose rows of group b are kept where values are counted, and nowhere else
+        each = [[(u, group, u) for group in "abcd"] for u in range(30)]
+        some = [row for rows in each if cells(rows).get(("b",)) == [1, 0] for row in rows]
+        before, after = cells(some), cells([*some, (99, "b", 99)])
+    assert len(some) > 8
+    assert 0 < after["b",][0] - before.get(("b",), [0])[0] <= query.sensitivities[0].linf

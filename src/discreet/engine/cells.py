@@ -144,7 +144,8 @@ class GroupsUse(CellUse):
         if isinstance(threshold, GaussianRounds):
             return self._in_rounds(threshold, exact, rng)
         cells = self.cells(exact)
-        keys = sorted(filter(self.query.question.keys.holds, cells), key=sort_key)
+        there = (k for k, cell in cells.items() if cell[-1])  # groups of values alone have no unit to be shown by
+        keys = sorted(filter(self.query.question.keys.holds, there), key=sort_key)
         kept = threshold.keep([cells[k][-1] for k in keys], rng)
         return tuple(k for k, keep in zip(keys, kept, strict=True) if keep)
 
@@ -294,6 +295,9 @@ def exact_cells(plan: Query, run: Run) -> Cells:
     if keys.lists is not None:
         empty = [0] * (len(plan.question.measures) - len(plan.distinct))
         cells = {key: cells.get(key, list(empty)) for key in keys.all()}
+    elif cells:  # under a cap on all rows the values that are counted apart may keep other groups of a unit
+        empty = [0] * len(next(iter(cells.values())))
+        cells |= {key: list(empty) for counts in found for key in counts if key not in cells}
     for (place, _), counts in zip(plan.distinct, found, strict=True):
         for key, cell in cells.items():
             cell.insert(place, counts.get(key, [0])[0])
