@@ -32,7 +32,7 @@ def render(
     align: Sequence[Align] | None = None,
     max_width: int | None = None,
 ) -> str:
-    """Return the table as aligned plain text, without a newline at the end; None is NULL.
+    """Return the table as aligned plain text, without a newline at the end; None is NULL, no rows are said.
 
     Columns in which every value is a number stand to the right unless `align` says otherwise. A table wider
     than `max_width` terminal cells has its widest columns of text shortened with an ellipsis; a number is
@@ -57,7 +57,7 @@ def render(
         least = [max(_LEAST, n) if side == "right" else _LEAST for n, side in zip(numbers, sides, strict=True)]
         widths = _shrunk(widths, least, max_width)
     head, *body = [_line(line, widths, sides) for line in lines]
-    return "\n".join([head, "  ".join("─" * w for w in widths).rstrip(), *body])
+    return "\n".join([head, "  ".join("─" * w for w in widths).rstrip(), *(body or ["(no rows)"])])
 
 
 def render_html(

@@ -142,7 +142,7 @@ def named(node: exp.Expr) -> Applied:
         raise UnsupportedQuery(reason, hint=hint)
     if name in ENDS:
         refuse_end()
-    near = difflib.get_close_matches(name, _KNOWN_NAMES, n=3, cutoff=0.7)
+    near = difflib.get_close_matches(name, _KNOWN_NAMES, n=3, cutoff=0.65)
     raise UnknownColumn(
         f"There is no function {name!r:.60} here.", hint=f"perhaps {' or '.join(near)} is meant" if near else REFERENCE
     )
@@ -174,12 +174,13 @@ _REFUSED = {
 }  # fmt: skip
 _KNOWN_NAMES = (
     "abs", "acos", "ascii", "asin", "atan", "atan2", "avg", "cast", "cbrt", "ceil", "coalesce", "concat",
-    "concat_ws", "contains", "cos", "count", "date_diff", "date_part", "date_sub", "date_trunc", "day", "dayname",
-    "dayofweek", "dayofyear", "degrees", "ends_with", "epoch", "exp", "extract", "floor", "greatest", "hour",
-    "ifnull", "instr", "isodow", "isoyear", "last_day", "least", "left", "length", "ln", "log", "log10", "lower",
-    "lpad", "ltrim", "make_date", "minute", "mod", "month", "monthname", "nullif", "pi", "position", "pow", "power",
-    "prefix", "quarter", "radians", "regexp_extract", "regexp_full_match", "regexp_matches", "regexp_replace",
-    "replace", "right", "round", "rpad", "rtrim", "second", "sign", "sin", "split_part", "sqrt", "starts_with",
+    "concat_ws", "contains", "corr", "cos", "count", "covar_samp", "date_diff", "date_part", "date_sub",
+    "date_trunc", "day", "dayname", "dayofweek", "dayofyear", "degrees", "ends_with", "epoch", "exp", "extract",
+    "floor", "greatest", "hour", "ifnull", "instr", "isodow", "isoyear", "last_day", "least", "left", "length",
+    "ln", "log", "log10", "lower", "lpad", "ltrim", "make_date", "max", "median", "min", "minute", "mod",
+    "month", "monthname", "nullif", "pi", "position", "pow", "power", "prefix", "quantile_cont", "quarter",
+    "radians", "regexp_extract", "regexp_full_match", "regexp_matches", "regexp_replace", "replace", "right",
+    "round", "rpad", "rtrim", "second", "sign", "sin", "split_part", "sqrt", "starts_with", "stddev",
     "strftime", "strpos", "substr", "substring", "suffix", "sum", "tan", "trim", "trunc", "try_cast", "unicode",
-    "upper", "week", "width_bucket", "year", "yearweek",
+    "upper", "variance", "week", "width_bucket", "year", "yearweek",
 )  # fmt: skip
