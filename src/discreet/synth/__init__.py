@@ -5,6 +5,7 @@ from __future__ import annotations
 from discreet.namespace import public_names
 from discreet.synth.asked import Adaptive as Adaptive
 from discreet.synth.asked import Independent as Independent
+from discreet.synth.synthetic import CountInterval as CountInterval
 from discreet.synth.synthetic import Synthetic as Synthetic
 from discreet.synth.synthetic import SyntheticReport as SyntheticReport
 from discreet.synth.synthetic import SyntheticRows as SyntheticRows

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.catalog.schema import Fact, Values
+from discreet.catalog.schema import Fact, Range, Values
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
 
@@ -76,6 +76,48 @@ class SynthColumn:
         return len(self.edges) if self.values is None else len(self.values) + 1
 
     @property
+    def fact(self) -> Fact:
+        """What is declared of it."""
+        if self.values is not None:
+            return Values(*self.values)
+        low, beyond = self.edges[0], self.edges[-1]
+        if self.type.is_moment:
+            ends = _moment(int(low)), _moment(int(beyond) - 1)
+            return Range(*(end.date() for end in ends)) if self.type is Type.DATE else Range(*ends)
+        if self.type is Type.INT:
+            return Range(int(low), int(beyond) - 1, integer=True)
+        return Range(low, beyond)
+
+    def points(self, cell: int) -> list[Any]:
+        """Return values of a cell from its first to its last; what is none of the declared values is an object."""
+        if self.values is not None:
+            rest = [] if self.type is Type.BOOL and {True, False} <= {*self.values} else [object()]
+            return [self.values[cell]] if cell < len(self.values) else [None] * (None not in self.values) + rest
+        if cell == self.size - 1:
+            return [None]
+        low, beyond = self.edges[cell], self.edges[cell + 1]
+        step = {Type.INT: 1, Type.DATE: _DAY}.get(self.type, 1 if self.type.is_moment else 0)
+        ends = [low, low + (beyond - step - low) // (step or 1) // 2 * step if step else (low + beyond) / 2]
+        ends += [beyond - step] if step or cell == self.size - 2 else [math.nextafter(beyond, low)]
+        made = [*dict.fromkeys(ends)]
+        if self.type.is_moment:
+            moments = [_moment(int(n)) for n in made]
+            return [m.date() for m in moments] if self.type is Type.DATE else list(moments)
+        return [int(n) for n in made] if self.type is Type.INT else list(made)
+
+    def number(self, value: Any) -> float:
+        """Return a value as its place on the axis of the edges.
+
+        Raises:
+            InvalidParameter: it is of another type.
+        """
+        if isinstance(value, dt.date):
+            return float(_microseconds(value))
+        if self.type.is_moment or not isinstance(value, int | float | Fraction) or isinstance(value, bool):
+            raise InvalidParameter(f"{self.name!r} takes {self.type.word}, or a pair of them, not {value!r:.60}.")
+        return float(value)
+
+    @property
     def sql(self) -> str:
         """The number of a row's cell."""
         own = '"' + self.name.replace('"', '""') + '"'
@@ -111,7 +153,7 @@ class SynthColumn:
         if wanted is None:
             return [self.size - 1]
         pair = wanted if isinstance(wanted, tuple) and len(wanted) == 2 else (wanted, wanted)
-        low, high = (self._number(end) for end in pair)
+        low, high = (self.number(end) for end in pair)
         found = [i for i in range(self.size - 1) if self._meets(i, low, high)]
         if not found:
             raise InvalidParameter(f"{wanted!r} lies outside of the declared range of {self.name!r}.")
@@ -126,7 +168,7 @@ class SynthColumn:
         found = self.cells_of(wanted)
         if self.values is None and wanted is not None:
             pair = wanted if isinstance(wanted, tuple) else (wanted, wanted)
-            low, high = (self._number(end) for end in pair)
+            low, high = (self.number(end) for end in pair)
             start, beyond = self.edges[found[0]], self.edges[found[-1] + 1]
             least = {Type.INT: 1, Type.DATE: _DAY}.get(self.type, 0)  # between a bin's last value and its end
             if (found[0] and start < low) or (found[-1] < self.size - 2 and beyond - least > high):
@@ -183,13 +225,6 @@ class SynthColumn:
     @property
     def _other(self) -> str | None:
         return OTHER if self.type is Type.TEXT else None
-
-    def _number(self, end: Any) -> float:
-        if isinstance(end, dt.date):
-            return float(_microseconds(end))
-        if self.type.is_moment or not isinstance(end, int | float | Fraction) or isinstance(end, bool):
-            raise InvalidParameter(f"{self.name!r} takes {self.type.word}, or a pair of them, not {end!r:.60}.")
-        return float(end)
 
     def _meets(self, cell: int, low: float, high: float) -> bool:
         """Whether a bin holds numbers of a closed range; the last bin of numbers holds its end."""

@@ -257,6 +257,7 @@ class SynthesisFit:
         counts = _held(columns)
         own = [counts[a:b] for a, b in pairwise(ends)]
         self.rows = float(min(max(np.mean([c.sum() for c in own]), 1), _LARGEST))
+        self.own = own
         self.maps, merged, precision = [], [], []
         for noisy in own:
             cells, parts = merge(noisy, self.sigma)
@@ -298,15 +299,19 @@ class SynthesisFit:
         pairs = {self.recipe.candidates[i] for i in self.measured}
         names, sizes = [column.name for column in self.recipe.columns], self.tables.sizes
         facts = [
-            TableFact((n,), size, self.sigma, c.size - size + 1 if size < c.size else 0)
-            for n, c, size in zip(names, self.recipe.columns, sizes, strict=True)
+            TableFact((n,), size, self.sigma, c.size - size + 1 if size < c.size else 0, own)
+            for n, c, size, own in zip(names, self.recipe.columns, sizes, self.own, strict=True)
         ]
         for a in range(len(names)):
             for b in range(a + 1, len(names)):
-                sigma = self.pair_sigma if (a, b) in pairs else None
-                facts.append(TableFact((names[a], names[b]), sizes[a] * sizes[b], sigma, 0))
+                sigma, counts = None, None
+                if (a, b) in pairs:
+                    sigma, counts = self.pair_sigma, self.tables.pairs[self.tables.slices[a], self.tables.slices[b]]
+                facts.append(TableFact((names[a], names[b]), sizes[a] * sizes[b], sigma, 0, counts))
         weights = np.concatenate(full, axis=1).astype(np.float32)
-        return SyntheticModel(self.recipe.columns, weights, self.rows, tuple(facts), self.recipe.zeros)
+        return SyntheticModel(
+            self.recipe.columns, weights, self.rows, tuple(facts), self.recipe.zeros, tuple(self.maps)
+        )
 
 
 def sigmas_of(plan: Plan) -> dict[str, float]:

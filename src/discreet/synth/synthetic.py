@@ -9,26 +9,30 @@ import math
 import os
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.engine import frames
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.noise.entropy import SystemEntropy, words64
-from discreet.privacy.exact import count
+from discreet.plan.query import confidence_level
+from discreet.privacy.exact import Real, count
 from discreet.synth.domain import Floats, Integers, SynthColumn
 from discreet.table import render
 
 if TYPE_CHECKING:
     from discreet.noise.entropy import Entropy
     from discreet.plan.plan import Plan
+    from discreet.synth.counting import CountedCells
 
-FORMAT = 1
+FORMAT = 2
 """Version of model files."""
 
 LEAST = 1e-6
@@ -49,12 +53,14 @@ class TableFact:
         cells: how many cells were measured, or would have been: rare values are one.
         sigma: standard deviation of the noise of each measured cell; None where the pair was not measured.
         merged: how many rare values of a column became one.
+        counts: the noisy counts: of a column's own cells, or of a pair's over merged values; None where there are none.
     """
 
     columns: tuple[str, ...]
     cells: int
     sigma: float | None
     merged: int
+    counts: Floats | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,7 @@ class SyntheticModel:
         rows: a noisy number of rows.
         facts: what is known of each column and pair.
         zeros: combinations that never occur, as cells of columns by their places.
+        maps: of each column the place of each cell after rare values became one; empty where none did.
     """
 
     columns: tuple[SynthColumn, ...]
@@ -74,6 +81,7 @@ class SyntheticModel:
     rows: float
     facts: tuple[TableFact, ...]
     zeros: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...] = ()
+    maps: tuple[Integers, ...] = ()
 
     def masses(self, place: int) -> Floats:
         """Return each component's probabilities of a column."""
@@ -91,6 +99,15 @@ class SyntheticModel:
         if name not in names:
             raise InvalidParameter(f"{name!r} is no column of this data set.", hint=f"columns are: {', '.join(names)}")
         return names.index(name)
+
+
+class CountInterval(NamedTuple):
+    """A number of rows with its confidence interval, and the standard deviation of its noise."""
+
+    value: float
+    low: float
+    high: float
+    sigma: float
 
 
 class SyntheticRows:
@@ -297,6 +314,47 @@ class Synthetic:
             warnings.append(f"Rare values were merged, and are equally likely: {', '.join(merged)}.")
         return SyntheticReport(tuple(found), tuple(warnings))
 
+    def interval(self, sql: str, confidence: Real = Fraction(19, 20)) -> CountInterval:
+        """Return a confidence interval of a counting query, from one of the noisy tables that were measured.
+
+        It is for the rows that were read: at most `max_rows` of a person, and values moved into their ranges.
+
+        Args:
+            sql: SELECT COUNT(*) FROM the table WHERE a condition on one column, or on a pair that was measured.
+            confidence: of the interval.
+
+        Raises:
+            UnsupportedQuery: there is no interval, and why.
+        """
+        from discreet.synth.counting import read_count
+
+        return self._interval(read_count(sql, self._model.columns), float(confidence_level(confidence)))
+
+    def _interval(self, asked: CountedCells, confidence: float) -> CountInterval:
+        model, sizes = self._model, [c.size for c in self._model.columns]
+        found: list[tuple[float, float]] = []
+        held_any = False
+        for fact in model.facts:
+            places = tuple(map(model.place, fact.columns))
+            if fact.counts is None or fact.sigma is None or not {*asked.places} <= {*places}:
+                continue
+            held_any = True
+            chosen = merged_cells(asked.over(places, sizes), [model.maps[i] for i in places] if len(places) > 1 else [])
+            if chosen is not None:
+                # each number was rounded to a whole one, which adds a variance of 1/12 at most
+                found.append((int(chosen.sum()) * (fact.sigma**2 + 1 / 12), float(fact.counts[chosen].sum())))
+        if not found:
+            names = " and ".join(repr(model.columns[i].name) for i in asked.places)
+            why = "rare values were merged, and the condition tells them apart" if held_any else "no table has them all"
+            raise UnsupportedQuery(
+                f"There is no interval for a condition on {names}: {why}.",
+                hint="ask the data: session.sql, which is charged; or .marginal, without an interval",
+            )
+        variance, value = min(found)
+        half = NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(variance)
+        half = half + 0.5 if variance else 0.0
+        return CountInterval(value, value - half, value + half, math.sqrt(variance))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model file: the mixture as arrays (npz) with JSON beside them. Its certificate is not in it."""
         model = self._model
@@ -305,11 +363,13 @@ class Synthetic:
             "columns": [column.said for column in model.columns],
             "rows": model.rows,
             "facts": [[list(f.columns), f.cells, f.sigma, f.merged] for f in model.facts],
+            "maps": [own.tolist() for own in model.maps],
             "zeros": [[[i, list(cells)] for i, cells in zero] for zero in model.zeros],
         }
         text = np.frombuffer(json.dumps(said).encode(), np.uint8)
         with Path(path).open("wb") as file:
-            np.savez_compressed(file, model=text, held=model.held)
+            counts = {f"counts{i}": f.counts for i, f in enumerate(model.facts) if f.counts is not None}
+            np.savez_compressed(file, model=text, held=model.held, **counts)
 
     def _cells(self, wanted: int, given: Mapping[str, Any], rng: Entropy) -> list[Integers]:
         """Return cells of so many rows, none of which is a structural zero."""
@@ -388,19 +448,42 @@ def load(path: str | os.PathLike[str]) -> Synthetic:
         with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as found:
             said = json.loads(found["model"].tobytes())
             held = np.asarray(found["held"], np.float32)
+            counts = {name: np.asarray(found[name], np.float64) for name in found if name.startswith("counts")}
         if said["format"] != FORMAT:
             raise InvalidParameter("this model file is of another version of discreet.", hint="save it again")
         columns = tuple(SynthColumn.read(column) for column in said["columns"])
-        facts = tuple(TableFact(tuple(names), *rest) for names, *rest in said["facts"])
+        facts = tuple(
+            TableFact(tuple(names), *rest, counts.get(f"counts{i}")) for i, (names, *rest) in enumerate(said["facts"])
+        )
+        maps = tuple(np.array(own, np.int64) for own in said["maps"])
         zeros = tuple(tuple((i, tuple(cells)) for i, cells in zero) for zero in said["zeros"])
         rows = float(said["rows"])
+        sizes = {
+            c.name: (c.size, int(own.max()) + 1) for c, own in zip(columns, maps, strict=True) if len(own) == c.size
+        }
+        shapes = [tuple(sizes[name][len(f.columns) > 1] for name in f.columns) for f in facts]
+        fits = all(f.counts is None or f.counts.shape == shape for f, shape in zip(facts, shapes, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, InvalidParameter):
             raise
         raise InvalidParameter("this is no model file of a synthetic data set.", hint="Synthetic.save(path)") from None
-    if held.ndim != 2 or held.shape[1] != sum(c.size for c in columns) or not np.isfinite(held).all():
+    if not fits or held.ndim != 2 or held.shape[1] != sum(c.size for c in columns) or not np.isfinite(held).all():
         raise InvalidParameter("this model file does not fit together.", hint="save it again")
-    return Synthetic(SyntheticModel(columns, held, rows, facts, zeros))
+    return Synthetic(SyntheticModel(columns, held, rows, facts, zeros, maps))
+
+
+def merged_cells(holds: NDArray[np.bool_], maps: Sequence[Integers]) -> NDArray[np.bool_] | None:
+    """Return the same of merged values, an axis for each; None where some of these are held in part."""
+    for axis, cells in enumerate(maps):
+        moved = np.moveaxis(holds, axis, 0)
+        shape = (int(cells.max()) + 1, *moved.shape[1:])
+        some, every = np.zeros(shape, np.bool_), np.ones(shape, np.bool_)
+        np.logical_or.at(some, cells, moved)
+        np.logical_and.at(every, cells, moved)
+        if (some != every).any():
+            return None
+        holds = np.moveaxis(some, 0, axis)
+    return holds
 
 
 def _uniform(n: int, rng: Entropy) -> Floats:
