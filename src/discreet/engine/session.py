@@ -595,7 +595,8 @@ class Session:
         """
         given = (table, columns, workload, label, bins, structural_zeros, method)
         _, recipe = self._synthesis(epsilon, delta, *given)
-        return self._desk.perform(recipe, fresh=fresh, ours=False)
+        made: Any = self._desk.perform(recipe, fresh=fresh, ours=False)
+        return made.checked_by(lambda check: self._desk.perform(check, ours=False), recipe.source, recipe.per_person)
 
     def plan_synthesis(
         self,

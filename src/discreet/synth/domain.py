@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.catalog.schema import Fact, Range, Values
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
+from discreet.plan.person_rows import PersonRows, person_rows
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -231,6 +232,13 @@ class SynthColumn:
         start, beyond = self.edges[cell], self.edges[cell + 1]
         last = cell == self.size - 2 and self.type is Type.REAL
         return start <= high and (low < beyond or (last and low == beyond))
+
+
+def cell_rows(columns: Sequence[SynthColumn], source: str, tables: Sequence[TableSchema], most: int) -> PersonRows:
+    """Return people's rows of a table, as the numbers of their cells: at most so many of a person."""
+    text = ", ".join(f"{column.sql} AS c{i}" for i, column in enumerate(columns))
+    name = '"' + source.replace('"', '""') + '"'
+    return person_rows(f"SELECT {text} FROM {name}", tables, rows=most)
 
 
 def _cases(conditions: Sequence[str]) -> str:

@@ -38,11 +38,10 @@ from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.mechanisms.draws import AddedNoise, NamedBest
 from discreet.mechanisms.exponential import Exponential
 from discreet.plan.parts import PersonPart, person_part, plan_recipe
-from discreet.plan.person_rows import person_rows
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed, GaussianEvent
 from discreet.privacy.unit import Relation, Sensitivity
-from discreet.synth.domain import Floats, Integers, SynthColumn
+from discreet.synth.domain import Floats, Integers, SynthColumn, cell_rows
 from discreet.synth.mixture import Mixture, Tables
 from discreet.synth.synthetic import Synthetic, SyntheticModel, TableFact
 from discreet.verify.certificate.seal import answer
@@ -137,9 +136,7 @@ class AdaptiveSynthesis(PersonRecipe):
         return max((sizes[a] * sizes[b] for a, b in self.candidates), default=0)
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        text = ", ".join(f"{column.sql} AS c{i}" for i, column in enumerate(self.columns))
-        name = '"' + self.source.replace('"', '""') + '"'
-        rows = person_rows(f"SELECT {text} FROM {name}", tables, rows=self.per_person)
+        rows = cell_rows(self.columns, self.source, tables, self.per_person)
         m, k, width = rows.most, len(self.columns), sum(self.sizes)
         l0 = min(width, k * m)
         each = Sensitivity(l0, m, l1=k * m, l2_squared=min(k * m * m, l0 * m * m))

@@ -8,12 +8,12 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,13 +23,16 @@ from discreet.engine import frames
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.noise.entropy import SystemEntropy, words64
 from discreet.plan.query import confidence_level
-from discreet.privacy.exact import Real, count
+from discreet.privacy.exact import Real, count, positive, probability
+from discreet.synth.checking import ModelCheck, found_in, of_frame
 from discreet.synth.domain import Floats, Integers, SynthColumn
 from discreet.table import render
 
 if TYPE_CHECKING:
+    from discreet.engine.person_recipe import RecipeTable
     from discreet.noise.entropy import Entropy
     from discreet.plan.plan import Plan
+    from discreet.privacy.unit import Relation
     from discreet.synth.counting import CountedCells
 
 FORMAT = 2
@@ -168,22 +171,47 @@ class SyntheticReport:
         rows: (columns, cells, expected total variation distance or None where the pair was not measured, values that
             were merged). The distance is that of the noisy table; the fitted one is often nearer.
         warnings: what the numbers do not say, in sentences.
+        checked: of each row the total variation distance of the data set from the data, with noise; where it was asked.
+        margin: how far each of these is off at most, with a probability of 95 %.
     """
 
     rows: tuple[tuple[tuple[str, ...], int, float | None, int], ...]
     warnings: tuple[str, ...]
+    checked: tuple[float, ...] = ()
+    margin: float | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean distance of pairs that was found; of columns where there is one alone.
+
+        Raises:
+            InvalidParameter: none was looked for.
+        """
+        if not self.checked:
+            raise InvalidParameter("the data were not looked at.", hint="report(check=0.1), which is charged")
+        pairs = [x for row, x in zip(self.rows, self.checked, strict=True) if len(row[0]) > 1]
+        return fmean(pairs or self.checked)
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as plain values."""
-        names = ("columns", "cells", "expected error", "merged values")
-        return {"tables": [dict(zip(names, row, strict=True)) for row in self.rows], "warnings": [*self.warnings]}
+        names = ("columns", "cells", "expected error", "merged values", "distance")
+        tables = [dict(zip(names, (*row, *more), strict=False)) for row, more in self._rows]
+        return {"tables": tables, "warnings": [*self.warnings], **({"margin": self.margin} if self.checked else {})}
+
+    @property
+    def _rows(self) -> list[tuple[tuple[tuple[str, ...], int, float | None, int], tuple[float, ...]]]:
+        return list(zip(self.rows, [(x,) for x in self.checked] or [()] * len(self.rows), strict=True))
 
     def __str__(self) -> str:
         shown = [
-            (" × ".join(names), f"{cells:,}", "not measured" if error is None else f"{error:.3g}", f"{merged:,}")
-            for names, cells, error, merged in self.rows
+            (
+                *(" × ".join(names), f"{cells:,}", "not measured" if error is None else f"{error:.3g}", f"{merged:,}"),
+                *(f"{x:.3g} ± {self.margin:.2g}" for x in more),
+            )
+            for (names, cells, error, merged), more in self._rows
         ]
-        return "\n".join([render(["table", "cells", "expected error", "merged values"], shown), *self.warnings])
+        head = ["table", "cells", "expected error", "merged values", *(["distance"] if self.checked else [])]
+        return "\n".join([render(head, shown), *self.warnings])
 
     __repr__ = __str__
 
@@ -198,6 +226,7 @@ class Synthetic:
 
     def __init__(self, model: SyntheticModel, *, plan: Plan | None = None, proof: Any = None) -> None:
         self._model, self._plan, self._proof = model, plan, proof
+        self._looking: tuple[Callable[[ModelCheck], RecipeTable], str, int] | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -286,20 +315,45 @@ class Synthetic:
             raise InvalidParameter("marginal takes one column or two.", hint="marginal('age', 'income')")
         model = self._model
         places = [model.place(name) for name in names]
+        own = [model.columns[i] for i in places]
+        return [
+            (*(column.label(i) for column, i in zip(own, at, strict=True)), float(n))
+            for at, n in np.ndenumerate(self._counts(places))
+        ]
+
+    def _counts(self, places: Sequence[int]) -> Floats:
+        """Return the expected number of rows in each cell of one column or two."""
+        model = self._model
         masses = [model.masses(i) for i in places]
-        table = masses[0].mean(axis=0) if len(names) == 1 else masses[0].T @ masses[1] / len(model.held)
+        table = masses[0].mean(axis=0) if len(places) == 1 else masses[0].T @ masses[1] / len(model.held)
         for zero in model.zeros:
             if {i for i, _ in zero} <= {*places}:
                 cells = dict(zero)
                 table[np.ix_(*([*cells.get(i, range(model.columns[i].size))] for i in places))] = 0
-        table = table * (model.rows / table.sum())
-        own = [model.columns[i] for i in places]
-        return [
-            (*(column.label(i) for column, i in zip(own, at, strict=True)), float(n)) for at, n in np.ndenumerate(table)
-        ]
+        return np.asarray(table * (model.rows / table.sum()))
 
-    def report(self) -> SyntheticReport:
-        """Return the expected error of each column and pair, from public numbers alone."""
+    def checked_by(self, perform: Callable[[ModelCheck], RecipeTable], source: str, per_person: int) -> Synthetic:
+        """Return the same, where a look at the data of `report` is done so."""
+        self._looking = perform, source, per_person
+        return self
+
+    def report(
+        self, *, check: Real | None = None, delta: Real = 0, frame: Any = None, relation: str | Relation = "add-remove"
+    ) -> SyntheticReport:
+        """Return the expected error of each column and pair, from public numbers alone, and what a check finds.
+
+        Args:
+            check: the ε of a look at the data: the distance of each column and pair, with noise. It is charged to the
+                session that made the data set.
+            delta: the δ of the look; above 0 its noise is Gaussian, which is less for many columns.
+            frame: a data frame to look at in place of the session's table; each row is a person, and you account for
+                it.
+            relation: of `frame`: "add-remove", or "replace" where the number of rows is public.
+
+        Raises:
+            InvalidParameter: `check` of a data set that no open session made, without `frame`.
+            BudgetExceeded: the account cannot pay; no data was read.
+        """
         model, found, warnings = self._model, [], []
         for fact in model.facts:
             error = None
@@ -312,7 +366,23 @@ class Synthetic:
             warnings.append(f"{unseen} pairs were not measured: what relates their columns is known through others.")
         if merged:
             warnings.append(f"Rare values were merged, and are equally likely: {', '.join(merged)}.")
-        return SyntheticReport(tuple(found), tuple(warnings))
+        report = SyntheticReport(tuple(found), tuple(warnings))
+        if check is None:
+            if frame is not None or delta:
+                raise InvalidParameter("frame= and delta= are for a look at the data.", hint="check=0.1 with them")
+            return report
+        tables = {(p := tuple(map(model.place, fact.columns))): self._counts(p) for fact in model.facts}
+        whole = {places: np.rint(table).astype(np.int64) for places, table in tables.items()}
+        given = positive("check", check), probability("delta", delta)
+        if frame is not None:
+            looked = of_frame(frame, relation, ModelCheck.of(model.columns, whole, "rows", *given, 1))
+        elif self._looking is None:
+            raise InvalidParameter("no session made this data set.", hint="check=0.1, frame=rows")
+        else:
+            perform, source, most = self._looking
+            looked = perform(ModelCheck.of(model.columns, whole, source, *given, most))
+        (distances, off), twice = found_in(looked), 2 * model.rows
+        return replace(report, checked=tuple(n / twice for n in distances), margin=off / twice)
 
     def interval(self, sql: str, confidence: Real = Fraction(19, 20)) -> CountInterval:
         """Return a confidence interval of a counting query, from one of the noisy tables that were measured.
