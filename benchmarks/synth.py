@@ -1,6 +1,7 @@
 """Synthetic data of public data sets, against their targets: two-way distances, AUC of models, CPU time and memory.
 
     python -m benchmarks.synth --data FOLDER [--only adult,acs] [--epsilons 0.1,1,10] [--runs 5] [--even]
+                               [--method mst]
 
 FOLDER has adult_mbi.csv with adult_mbi_domain.json (Adult in codes, from ryan112358/mbi), and acs_nist_ma2018.csv with
 acs_nist_data_dictionary.json. δ is 1e-5, each row is a person who is there or not, and one public rule chooses
@@ -27,7 +28,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 import discreet as dp
-from discreet.synth import Adaptive, asked
+from discreet.synth import AIM, MST, Adaptive, Independent, asked
 from discreet.synth.recipe import AdaptiveSynthesis, Schedule
 
 DELTA = "1e-5"
@@ -108,10 +109,13 @@ def distance(a: pd.DataFrame, b: pd.DataFrame, names: tuple[str, ...]) -> float:
     return float(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
 
 
-def measure(data: Data, epsilon: float) -> dict[str, float]:
+METHODS = {"adaptive": Adaptive, "independent": Independent, "mst": MST, "aim": AIM}
+
+
+def measure(data: Data, epsilon: float, method: str) -> dict[str, float]:
     """Return what one synthetic data set reaches."""
     start = time.process_time()
-    made = Adaptive(epsilon=epsilon, delta=DELTA).fit(data.train, data.domain)
+    made = METHODS[method](epsilon=epsilon, delta=DELTA).fit(data.train, data.domain)
     sampled = made.sample().to_pandas()
     took = time.process_time() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -134,13 +138,14 @@ def main() -> None:
     parser.add_argument("--epsilons", default="0.1,1,10")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--even", action="store_true")
+    parser.add_argument("--method", default="adaptive", choices=[*METHODS])
     given = parser.parse_args()
     if given.even:
         vars(asked)["AdaptiveSynthesis"] = EvenSynthesis
     for name in given.only.split(","):
         data = DATA[name](given.data)
         for epsilon in map(float, given.epsilons.split(",")):
-            runs = [measure(data, epsilon) for _ in range(given.runs)]
+            runs = [measure(data, epsilon, given.method) for _ in range(given.runs)]
             found = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
             goal = data.least.get(epsilon)
             wanted = "" if goal is None else f"  (≤ {goal[0]:.4f}, ≥ {goal[1]:.3f})"

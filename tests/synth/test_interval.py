@@ -176,7 +176,7 @@ def test_intervals_hold_the_count_as_often_as_they_say(sigma: Fraction, confiden
         counts = np.array(noise.add([100] * 6, SystemEntropy()), float)
         for factor in held:
             fact = TableFact(("c",), 6, float(sigma) * math.sqrt(factor), 0, counts)
-            model = SyntheticModel((column,), np.ones((1, 6), np.float32) / 6, 600.0, (fact,), (), (np.arange(6),))
+            model = SyntheticModel((column,), np.full((1, 6), 1 / 6, np.float32), 600.0, (fact,), (), (np.arange(6),))
             found = Synthetic(model)._interval(asked, confidence)
             held[factor] += found.low <= 300 <= found.high
     bar = confidence - 4 * math.sqrt(confidence * (1 - confidence) / runs)

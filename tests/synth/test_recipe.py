@@ -190,7 +190,7 @@ def test_noise_is_as_the_shares_say() -> None:
     recipe = synthesis()
     made: Any = recipe.plan([table()]).parts
     parts = {part.name: part for part in made}
-    again = {part.name: part for part in with_laws(list(parts.values()), Fraction(1), Fraction("1e-6"))}
+    again = {part.name: part for part in with_laws(list(parts.values()), recipe.shares, Fraction(1), Fraction("1e-6"))}
     assert {name: part.law for name, part in parts.items()} == {name: part.law for name, part in again.items()}
     sigma = {name: float(parts[name].law.noise.sigma) for name in ("columns", "pair")}
     ratio = (12 / sigma["columns"] ** 2) / (2 * 4 / sigma["pair"] ** 2)

@@ -560,7 +560,7 @@ class Session:
         delta: Real | None = None,
         table: str | None = None,
         columns: Sequence[str] | None = None,
-        workload: Sequence[tuple[str, str]] | Mapping[tuple[str, str], int] | None = None,
+        workload: str | Sequence[str] | Sequence[tuple[str, str]] | Mapping[tuple[str, str], int] | None = None,
         label: str | None = None,
         bins: int = 100,
         structural_zeros: Sequence[Mapping[str, Any]] = (),
@@ -577,11 +577,13 @@ class Session:
             delta: the δ to be spent, above 0.
             table: the table, where there are several.
             columns: columns of it; all but the person's where they are left out.
-            workload: pairs of columns to be measured, [("age", "income")], or their weights from 1 to 100 as a dict.
+            workload: pairs of columns to be measured, [("age", "income")], or their weights from 1 to 100 as a dict;
+                or queries in SQL, each of which adds 1 to the weight of every pair of columns that it names.
             label: a column whose pairs have twice the weight, since it will be predicted.
             bins: the most bins of a range.
             structural_zeros: combinations that never occur, [{"age": (0, 14), "married": True}].
-            method: "adaptive" measures all columns and the pairs that matter most; "independent" columns alone.
+            method: "adaptive" measures all columns and the pairs that matter most, "independent" columns alone; "mst"
+                and "aim" are the methods of these names.
             fresh: whether to draw again even if it is stored.
 
         Returns:
@@ -605,7 +607,7 @@ class Session:
         delta: Real | None = None,
         table: str | None = None,
         columns: Sequence[str] | None = None,
-        workload: Sequence[tuple[str, str]] | Mapping[tuple[str, str], int] | None = None,
+        workload: str | Sequence[str] | Sequence[tuple[str, str]] | Mapping[tuple[str, str], int] | None = None,
         label: str | None = None,
         bins: int = 100,
         structural_zeros: Sequence[Mapping[str, Any]] = (),

@@ -103,6 +103,15 @@ def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
     )
 
 
+def columns_named(sql: str) -> list[str]:
+    """Return the names of the columns that a question reads or shows, each once, in lower case.
+
+    Raises:
+        UnsupportedQuery: as `parse_select`.
+    """
+    return list(dict.fromkeys(c.name.lower() for c in parse_select(sql).tree.find_all(exp.Column)))
+
+
 def inner_parts(tree: exp.Select) -> Inner:
     """Return the clauses of a subquery.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from discreet.namespace import public_names
+from discreet.synth.asked import AIM as AIM
+from discreet.synth.asked import MST as MST
 from discreet.synth.asked import Adaptive as Adaptive
 from discreet.synth.asked import Independent as Independent
 from discreet.synth.synthetic import CountInterval as CountInterval

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.catalog.schema import Fact, Range, TableSchema, Values, find_table
 from discreet.engine.connect import connect
@@ -14,14 +15,21 @@ from discreet.errors import InvalidParameter, MissingBounds, NotPrivate
 from discreet.privacy.exact import Real, count, positive, probability
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.query.parse import columns_named
+from discreet.synth.counting import read_columns
 from discreet.synth.domain import SynthColumn
+from discreet.synth.named import AimSynthesis, TreeSynthesis
 from discreet.synth.recipe import AdaptiveSynthesis, Schedule, sigmas_of
 from discreet.synth.synthetic import Synthetic
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
-METHODS = ("adaptive", "independent")
+METHODS = {"adaptive": AdaptiveSynthesis, "independent": AdaptiveSynthesis, "mst": TreeSynthesis, "aim": AimSynthesis}
+"""Recipes by the names of methods."""
+
+Workload: TypeAlias = str | Sequence[str] | Sequence[tuple[str, str]] | Mapping[tuple[str, str], int]
+"""Pairs of columns, their weights, or SQL."""
 
 BINS = 100
 """The most bins of a range."""
@@ -48,18 +56,19 @@ class AskedSynthesis:
         delta: the δ to be spent.
         table: the table's name, where there are several.
         columns: columns of it; None for all but the person's.
-        workload: pairs of columns to be measured, each of weight 1, or weights by pairs; None for all pairs.
+        workload: pairs of columns to be measured, each of weight 1, or weights by pairs; or queries, each of which
+            adds 1 to the weight of every pair of columns that it names; None for all pairs.
         label: a column whose pairs have twice the weight.
         bins: the most bins of a range.
         structural_zeros: combinations that never occur: for each column a value or a pair of ends of a range.
-        method: "adaptive", or "independent" for columns alone.
+        method: one of `METHODS`; "independent" measures columns alone.
     """
 
     epsilon: Real | None
     delta: Real | None
     table: str | None = None
     columns: Sequence[str] | None = None
-    workload: Sequence[tuple[str, str]] | Mapping[tuple[str, str], int] | None = None
+    workload: Workload | None = None
     label: str | None = None
     bins: int = BINS
     structural_zeros: Sequence[Mapping[str, Any]] = ()
@@ -84,9 +93,9 @@ class AskedSynthesis:
                 f"{largest.name!r} alone has {largest.size:,}.",
                 hint=f"leave {largest.name!r} out, declare coarser values, or say fewer bins=",
             )
-        pairs = self._pairs(columns) if self.method == "adaptive" else {}
+        pairs = self._pairs(columns) if self.method != "independent" else {}
         caps = own.unit.caps
-        return AdaptiveSynthesis(
+        return METHODS[self.method](
             columns=columns,
             source=own.name,
             epsilon=epsilon,
@@ -100,7 +109,7 @@ class AskedSynthesis:
 
     def _guarantee(self) -> tuple[Fraction, Fraction]:
         if self.method not in METHODS:
-            raise InvalidParameter(f"method must be {' or '.join(map(repr, METHODS))}, not {self.method!r:.60}.")
+            raise InvalidParameter(f"method must be one of {', '.join(map(repr, METHODS))}, not {self.method!r:.60}.")
         if self.epsilon is None or self.delta is None:
             raise NotPrivate("Synthetic data need epsilon= and delta=.", hint="epsilon=1, delta=1e-6")
         epsilon, delta = positive("epsilon", self.epsilon), probability("delta", self.delta)
@@ -150,7 +159,7 @@ class AskedSynthesis:
         names = [column.name for column in columns]
         weights = dict.fromkeys(combinations(range(len(columns)), 2), 1)
         if self.workload is not None:
-            given = self.workload if isinstance(self.workload, Mapping) else dict.fromkeys(self.workload, 1)
+            given = _weights_of(self.workload, columns)
             weights = {}
             for pair, weight in given.items():
                 if len({*pair}) != 2 or not {*pair} <= {*names}:
@@ -179,6 +188,30 @@ class AskedSynthesis:
             )
         places = sorted(((names.index(name), value) for name, value in zero.items()), key=lambda pair: pair[0])
         return tuple((i, tuple(columns[i].whole_cells_of(value))) for i, value in places)
+
+
+def _weights_of(workload: Workload, columns: Sequence[SynthColumn]) -> Mapping[tuple[str, str], int]:
+    """Return pairs of columns and their weights, of pairs as they were given or of queries."""
+    if isinstance(workload, Mapping):
+        return workload
+    listed = [workload] if isinstance(workload, str) else [*workload]
+    if not listed:
+        raise InvalidParameter(
+            "workload= is empty.", hint="leave it out for all pairs, or workload=[('age', 'income')]"
+        )
+    if not all(isinstance(sql, str) for sql in listed):
+        return dict.fromkeys(listed, 1)  # type: ignore[arg-type]  # what is no pair is refused later
+    found: Counter[tuple[str, str]] = Counter()
+    for sql in listed:
+        read_columns(sql, columns)  # refuses what is no query over them
+        named = {*columns_named(sql)}
+        found.update(combinations([c.name for c in columns if c.name.lower() in named], 2))
+    if not found:
+        raise InvalidParameter(
+            "no query of workload= names two columns, and each column is measured anyway.",
+            hint="method='independent' measures columns alone",
+        )
+    return found
 
 
 def _type_of(own: TableSchema, name: str) -> Any:
@@ -230,7 +263,7 @@ class SynthesisPlan:
         return cls(
             plan=plan,
             cells=cells,
-            pairs=(schedule.rounds * schedule.picks, len(recipe.candidates)),
+            pairs=(min(schedule.rounds * schedule.picks, len(recipe.candidates)), len(recipe.candidates)),
             sigma=sigmas["columns"],
             pair_sigma=sigma,
             pair_error=None if sigma is None else 0.4 * sigma * mean,  # half of √(2/π)·σ for each cell
@@ -301,7 +334,7 @@ class Adaptive:
     Attributes:
         epsilon: the ε to be spent.
         delta: the δ to be spent, above 0.
-        workload: pairs of columns to be measured, or weights by pairs; None for all.
+        workload: pairs of columns to be measured, or weights by pairs, or SQL whose columns are; None for all.
         label: a column whose pairs have twice the weight.
         bins: the most bins of a range.
         structural_zeros: combinations that never occur.
@@ -371,3 +404,37 @@ class Independent(Adaptive):
     @property
     def _method(self) -> str:
         return "independent"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MST(Adaptive):
+    """Synthetic data of a data frame by a tree of pairs: the method that won NIST's contest, for comparison.
+
+    Guarantee:
+        As `Adaptive`.
+
+    References:
+        McKenna, Miklau, Sheldon 2021, https://arxiv.org/abs/2108.04978; `TreeSynthesis` says what is done otherwise.
+    """
+
+    @property
+    def _method(self) -> str:
+        return "mst"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AIM(Adaptive):
+    """Synthetic data of a data frame by AIM's rounds of one pair, for comparison.
+
+    Guarantee:
+        As `Adaptive`.
+
+    References:
+        McKenna, Mullins, Sheldon, Miklau 2022, Algorithm 2, https://arxiv.org/abs/2201.12677. All draws are planned
+        before the first, pairs are the candidates, rare values are merged, and a mixture is fitted in the place of a
+        graphical model (`AimSynthesis`).
+    """
+
+    @property
+    def _method(self) -> str:
+        return "aim"

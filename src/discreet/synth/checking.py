@@ -55,10 +55,17 @@ class ModelCheck(PersonRecipe):
     digest: str = ""
 
     @classmethod
-    def of(cls, columns: Sequence[SynthColumn], tables: Mapping[tuple[int, ...], Integers], *given: Any) -> ModelCheck:
-        """Return the check of these tables; `given` are source, ε, δ and rows of a person."""
+    def of(
+        cls,
+        columns: Sequence[SynthColumn],
+        tables: Mapping[tuple[int, ...], Integers],
+        source: str,
+        price: tuple[Fraction, Fraction],
+        per_person: int,
+    ) -> ModelCheck:
+        """Return the check of these tables at the price of (ε, δ)."""
         text = b"".join(table.tobytes() for table in tables.values())
-        return cls(tuple(columns), *given, tables, hashlib.sha256(text).hexdigest())
+        return cls(tuple(columns), source, *price, per_person, tables, hashlib.sha256(text).hexdigest())
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         rows = cell_rows(self.columns, self.source, tables, self.per_person)

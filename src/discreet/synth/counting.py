@@ -119,7 +119,7 @@ class _Reads:
         own = [(name, value) for of, name, value in self.compared if of == column.name and value is not None]
         found = column.points(cell)
         if any(type(value) is object for value in found):
-            listed = all(name in _EQUALITIES and value in column.values for name, value in own)
+            listed = all(name in _EQUALITIES and value in (column.values or ()) for name, value in own)
             sure = listed and column.name not in self.opaque
         elif len(found) > 1:
             ends = [column.number(value) for value in (found[0], found[-1])]

@@ -27,6 +27,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.accounting.calibrate import calibrate
 from discreet.accounting.constructors import zcdp
@@ -45,6 +46,7 @@ from discreet.synth.domain import Floats, Integers, SynthColumn, cell_rows
 from discreet.synth.mixture import Mixture, Tables
 from discreet.synth.synthetic import Synthetic, SyntheticModel, TableFact
 from discreet.verify.certificate.seal import answer
+from discreet.verify.claim import PartKind
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
@@ -71,13 +73,17 @@ _NEVER = -(1 << 58)  # score of a pair that was measured
 
 
 class Schedule(NamedTuple):
-    """Choice of the public rule: rounds, pairs of each, steps of a fit and of the last, whether pairs are chosen."""
+    """Choice of the public rule: rounds, pairs of each, steps of a fit and of the last, whether pairs are chosen; the
+    share of ρ for columns, and that of the rest for choices.
+    """
 
     rounds: int
     picks: int
     steps: int
     last: int
     chosen: bool
+    columns: Fraction = COLUMNS
+    choice: Fraction = CHOICE
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,22 @@ class AdaptiveSynthesis(PersonRecipe):
         return Schedule(rounds, picks, steps, last, chosen=True)
 
     @property
+    def choices(self) -> dict[str, int]:
+        """How often a pair is chosen, by the name of the part."""
+        rounds, picks, *_ = self.schedule
+        return {"choice": rounds * picks} if self.schedule.chosen else {}
+
+    @property
+    def shares(self) -> dict[str, Fraction]:
+        """The share of ρ of each part."""
+        if not self.schedule.rounds:
+            return {"columns": Fraction(1)}
+        rule = self.schedule
+        left = 1 - rule.columns
+        choice = left * rule.choice if rule.chosen else Fraction(0)
+        return {"columns": rule.columns, "pair": left - choice, "choice": choice}
+
+    @property
     def sizes(self) -> list[int]:
         """How many cells each column has."""
         return [column.size for column in self.columns]
@@ -141,16 +163,16 @@ class AdaptiveSynthesis(PersonRecipe):
         l0 = min(width, k * m)
         each = Sensitivity(l0, m, l1=k * m, l2_squared=min(k * m * m, l0 * m * m))
         made = [person_part("columns", rows, width=width, norms=each, kind="places")]
-        rounds, picks, _, _, chosen = self.schedule
+        rounds, picks, *_ = self.schedule
         if rounds:
             one = Sensitivity(min(m, self.widest), m, l1=m, l2_squared=m * m)
             made.append(person_part("pair", rows, width=self.widest, norms=one, kind="places", times=rounds * picks))
-        if chosen:
+        for name, times in self.choices.items():
             moved = max(self.weights) * m * (2 if made[0].relation is Relation.REPLACE else 1)
             norms = Sensitivity(len(self.candidates), moved)
-            of: dict[str, Any] = {"kind": "whole", "times": rounds * picks, "width": len(self.candidates)}
-            made.append(person_part("choice", rows, norms=norms, **of))
-        parts = with_laws(made, self.epsilon * part, self.delta)
+            of: dict[str, Any] = {"kind": "whole", "times": times, "width": len(self.candidates)}
+            made.append(person_part(name, rows, norms=norms, **of))
+        parts = with_laws(made, self.shares, self.epsilon * part, self.delta)
         return plan_recipe(parts, epsilon=self.epsilon * part, delta=self.delta, parameters={"of": repr(self)})
 
     def run(self, plan: Plan) -> Running[dict[str, Any]]:
@@ -160,23 +182,32 @@ class AdaptiveSynthesis(PersonRecipe):
             places: list[int] = [*range(len(self.candidates))]
             if self.schedule.chosen:
                 places = []
-                asked = fit.asked
+                asked = fit.asked(self.noise_of_scores(fit.pair_sigma))
                 for _ in range(self.schedule.picks):
-                    done = np.isin(np.arange(len(self.candidates)), [*fit.measured, *places])
+                    done = self.done([*fit.measured, *places])
                     place = yield Draw("choice", {**asked, "done": done})
                     if not done[place]:
                         places.append(int(place))
             found = []
             for place in places:
-                a, b = self.candidates[place]
-                at = {"a": a, "b": b, "maps": [fit.maps[a], fit.maps[b]], "beside": fit.tables.sizes[b]}
-                noisy = yield Draw("pair", at)
-                found.append([place, _listed(noisy[: fit.tables.sizes[a] * fit.tables.sizes[b]])])
+                noisy = yield Draw("pair", fit.place_of(place))
+                found.append([place, listed(noisy[: fit.cells(place)]), 1])
             state["rounds"].append(found)
             fit.learn(found, is_last=len(state["rounds"]) == self.schedule.rounds)
-        kept = as_json(state)
-        self._fitted["of"] = (json.dumps(kept), fit)
+        self.remember(state, fit)
         return state
+
+    def remember(self, state: Any, fit: SynthesisFit) -> None:
+        """Keep the fit of a run for the model that is made of its state."""
+        self._fitted["of"] = (json.dumps(as_json(state)), fit)
+
+    def done(self, places: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which candidates are not chosen any more once these are: themselves."""
+        return np.isin(np.arange(len(self.candidates)), places)
+
+    def noise_of_scores(self, sigma: float) -> float:
+        """Return the σ of which scores take the expected error away."""
+        return sigma
 
     def prepare(self, people: PeopleRows) -> Any:
         """Return a place for tables that several draws need."""
@@ -214,10 +245,10 @@ class AdaptiveSynthesis(PersonRecipe):
 
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Return the noisy tables."""
-        rows = [["columns", str(_listed(state["columns"]))]]
-        for place, counts in (pair for found in state["rounds"] for pair in found):
+        rows = [["columns", str(listed(state["columns"]))]]
+        for place, counts, _ in (pair for found in state["rounds"] for pair in found):
             a, b = (self.columns[i].name for i in self.candidates[place])
-            rows.append([f"{a}, {b}", str(_listed(counts))])
+            rows.append([f"{a}, {b}", str(listed(counts))])
         return ["table", "counts"], rows
 
     def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
@@ -237,7 +268,7 @@ class AdaptiveSynthesis(PersonRecipe):
         if said != json.dumps(kept):
             fit = SynthesisFit(self, plan, kept["columns"])
             for i, found in enumerate(kept["rounds"]):
-                fit.learn(found, is_last=i + 1 == self.schedule.rounds)
+                fit.learn(found, is_last=i + 1 == len(kept["rounds"]))
         self._fitted.clear()
         assert isinstance(fit, SynthesisFit)
         return fit.model()
@@ -264,27 +295,42 @@ class SynthesisFit:
         sizes = [len(m) for m in merged]
         self.tables = Tables(sizes, np.concatenate(merged), np.concatenate(precision), self.rows)
         self.mixture = Mixture(self.tables, recipe.components)
-        self.measured: list[int] = []
+        self.measured: dict[int, tuple[Floats, int]] = {}
+        self.first: dict[tuple[int, int], tuple[float, Floats]] = {}
         if not recipe.schedule.rounds:
             self.mixture.logits[:] = self.mixture.base  # columns are independent
 
-    @property
-    def asked(self) -> dict[str, Any]:
-        """The public arguments of a choice."""
-        sizes = self.tables.sizes
+    def asked(self, sigma: float) -> dict[str, Any]:
+        """Return the public arguments of a choice, where the chosen pair is measured with noise of σ."""
         model = np.rint(np.clip(self.mixture.pairs, 0, _MODEL)).astype(np.int64)
-        noise = [
-            round(math.sqrt(2 / math.pi) * self.pair_sigma * sizes[a] * sizes[b]) for a, b in self.recipe.candidates
-        ]
-        return {"maps": self.maps, "sizes": [*sizes], "model": model, "noise": noise}
+        noise = [round(math.sqrt(2 / math.pi) * sigma * self.cells(i)) for i in range(len(self.recipe.candidates))]
+        return {"maps": self.maps, "sizes": [*self.tables.sizes], "model": model, "noise": noise}
+
+    def place_of(self, place: int) -> dict[str, Any]:
+        """Return the public arguments of the measurement of a candidate."""
+        a, b = self.recipe.candidates[place]
+        return {"a": a, "b": b, "maps": [self.maps[a], self.maps[b]], "beside": self.tables.sizes[b]}
+
+    def cells(self, place: int) -> int:
+        """Return how many cells a candidate has over merged values."""
+        a, b = self.recipe.candidates[place]
+        return self.tables.sizes[a] * self.tables.sizes[b]
+
+    def expected(self, place: int) -> Floats:
+        """Return the mixture's expected counts of a candidate."""
+        a, b = (self.tables.slices[i] for i in self.recipe.candidates[place])
+        return self.mixture.pairs[a, b]
 
     def learn(self, found: Sequence[Any], *, is_last: bool) -> None:
-        """Take the noisy tables of a round, and fit all."""
+        """Take the noisy tables of a round, each the sum of so many draws, and fit all."""
         sizes = self.tables.sizes
-        for place, counts in found:
+        for place, counts, times in found:
             a, b = self.recipe.candidates[place]
-            self.tables.add(a, b, _held(counts).reshape(sizes[a], sizes[b]), self.pair_sigma)
-            self.measured.append(place)
+            before, drawn = self.measured.get(place, (np.zeros((sizes[a], sizes[b])), 0))
+            self.measured[place] = total, n = before + _held(counts).reshape(sizes[a], sizes[b]), drawn + times
+            self.tables.add(a, b, total / n, self.pair_sigma / math.sqrt(n))
+            if not drawn:  # whether a table is measured again follows from its noise, and from this one's it does not
+                self.first[a, b] = self.pair_sigma / math.sqrt(n), total / n
         self.mixture.fit(self.recipe.schedule.last if is_last else self.recipe.schedule.steps)
 
     def model(self) -> SyntheticModel:
@@ -293,7 +339,6 @@ class SynthesisFit:
         full = []
         for own, cells in zip(self.tables.slices, self.maps, strict=True):
             full.append(held[:, own][:, cells] / np.bincount(cells)[cells])
-        pairs = {self.recipe.candidates[i] for i in self.measured}
         names, sizes = [column.name for column in self.recipe.columns], self.tables.sizes
         facts = [
             TableFact((n,), size, self.sigma, c.size - size + 1 if size < c.size else 0, own)
@@ -301,9 +346,7 @@ class SynthesisFit:
         ]
         for a in range(len(names)):
             for b in range(a + 1, len(names)):
-                sigma, counts = None, None
-                if (a, b) in pairs:
-                    sigma, counts = self.pair_sigma, self.tables.pairs[self.tables.slices[a], self.tables.slices[b]]
+                sigma, counts = self.first.get((a, b), (None, None))
                 facts.append(TableFact((names[a], names[b]), sizes[a] * sizes[b], sigma, 0, counts))
         weights = np.concatenate(full, axis=1).astype(np.float32)
         return SyntheticModel(
@@ -333,20 +376,23 @@ def merge(noisy: Floats, sigma: float) -> tuple[Integers, Floats]:
     return cells, np.array([1.0] * n + [float(rare)])
 
 
-def with_laws(made: Sequence[PersonPart], epsilon: Fraction, delta: Fraction) -> list[PersonPart]:
-    """Return the parts with their mechanisms, so wide that all cost (ε, δ)."""
-    by_name = {part.name: part for part in made}
-    has_pairs, has_choice = "pair" in by_name, "choice" in by_name
-    picks = by_name["pair"].times if has_pairs else 0
-    shares = {"columns": COLUMNS if has_pairs else Fraction(1)}
-    left = 1 - shares["columns"]
-    shares["choice"] = left * CHOICE if has_choice else Fraction(0)
-    shares["pair"] = left - shares["choice"]
-    rho = _rho(epsilon, delta, shares["choice"], picks if has_choice else 0)
+def with_laws(
+    made: Sequence[PersonPart], shares: Mapping[str, Fraction], epsilon: Fraction, delta: Fraction
+) -> list[PersonPart]:
+    """Return the parts with their mechanisms, so wide that all cost (ε, δ): wholes are chosen of, the others counted.
+
+    Args:
+        made: the parts.
+        shares: of ρ, of each.
+        epsilon: the ε to be spent.
+        delta: the δ to be spent.
+    """
+    chosen = tuple((shares[part.name], part.times) for part in made if part.kind is PartKind.WHOLE)
+    rho = _rho(epsilon, delta, chosen)
     found = []
     for part in made:
         own = rho * shares[part.name] / part.times
-        if part.name == "choice":
+        if part.kind is PartKind.WHOLE:
             best = Exponential(epsilon=_range_of(own), sensitivity=part.moves.linf)
             found.append(replace(part, law=NamedBest(best)))
         else:
@@ -362,20 +408,20 @@ def _range_of(rho: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=64)
-def _rho(epsilon: Fraction, delta: Fraction, choice: Fraction, picks: int) -> Fraction:
+def _rho(epsilon: Fraction, delta: Fraction, choices: tuple[tuple[Fraction, int], ...]) -> Fraction:
     """Return the largest ρ at which Gaussian noise and choices cost (ε, δ) together: more than zCDP alone would say,
     since the composition of these events is known better.
     """
 
     def at(width: Fraction) -> PrivacyLoss:
         rho = 1 / width
-        events = Composed([(GaussianEvent(2 * rho * (1 - choice)), 1)])
-        if picks:
-            events += Composed([(BoundedRangeEvent(_range_of(rho * choice / picks)), picks)])
+        events = Composed([(GaussianEvent(2 * rho * (1 - sum(share for share, _ in choices))), 1)])
+        for share, times in choices:
+            events += Composed([(BoundedRangeEvent(_range_of(rho * share / times)), times)])
         return PrivacyLoss(events)
 
     start = calibrate(lambda x: zcdp(1 / x), epsilon=epsilon, delta=delta)
-    return 1 / calibrate(at, epsilon=epsilon, delta=delta, start=start, tolerance=1e-4 if picks else 1e-8)
+    return 1 / calibrate(at, epsilon=epsilon, delta=delta, start=start, tolerance=1e-4 if choices else 1e-8)
 
 
 def _held(noisy: Sequence[Any]) -> Floats:
@@ -383,5 +429,6 @@ def _held(noisy: Sequence[Any]) -> Floats:
     return np.asarray(np.clip(np.array([float(n) for n in noisy]), -_FAR, _FAR))
 
 
-def _listed(noisy: Any) -> list[int]:
+def listed(noisy: Any) -> list[int]:
+    """Return noisy counts as plain numbers."""
     return [int(n) for n in noisy]

@@ -200,7 +200,7 @@ class SyntheticReport:
 
     @property
     def _rows(self) -> list[tuple[tuple[tuple[str, ...], int, float | None, int], tuple[float, ...]]]:
-        return list(zip(self.rows, [(x,) for x in self.checked] or [()] * len(self.rows), strict=True))
+        return [(row, self.checked[i : i + 1]) for i, row in enumerate(self.rows)]
 
     def __str__(self) -> str:
         shown = [
@@ -375,12 +375,12 @@ class Synthetic:
         whole = {places: np.rint(table).astype(np.int64) for places, table in tables.items()}
         given = positive("check", check), probability("delta", delta)
         if frame is not None:
-            looked = of_frame(frame, relation, ModelCheck.of(model.columns, whole, "rows", *given, 1))
+            looked = of_frame(frame, relation, ModelCheck.of(model.columns, whole, "rows", given, 1))
         elif self._looking is None:
             raise InvalidParameter("no session made this data set.", hint="check=0.1, frame=rows")
         else:
             perform, source, most = self._looking
-            looked = perform(ModelCheck.of(model.columns, whole, source, *given, most))
+            looked = perform(ModelCheck.of(model.columns, whole, source, given, most))
         (distances, off), twice = found_in(looked), 2 * model.rows
         return replace(report, checked=tuple(n / twice for n in distances), margin=off / twice)
 
@@ -438,7 +438,7 @@ class Synthetic:
         }
         text = np.frombuffer(json.dumps(said).encode(), np.uint8)
         with Path(path).open("wb") as file:
-            counts = {f"counts{i}": f.counts for i, f in enumerate(model.facts) if f.counts is not None}
+            counts: dict[str, Any] = {f"counts{i}": f.counts for i, f in enumerate(model.facts) if f.counts is not None}
             np.savez_compressed(file, model=text, held=model.held, **counts)
 
     def _cells(self, wanted: int, given: Mapping[str, Any], rng: Entropy) -> list[Integers]:
@@ -523,7 +523,8 @@ def load(path: str | os.PathLike[str]) -> Synthetic:
             raise InvalidParameter("this model file is of another version of discreet.", hint="save it again")
         columns = tuple(SynthColumn.read(column) for column in said["columns"])
         facts = tuple(
-            TableFact(tuple(names), *rest, counts.get(f"counts{i}")) for i, (names, *rest) in enumerate(said["facts"])
+            TableFact(tuple(names), cells, sigma, merged, counts.get(f"counts{i}"))
+            for i, (names, cells, sigma, merged) in enumerate(said["facts"])
         )
         maps = tuple(np.array(own, np.int64) for own in said["maps"])
         zeros = tuple(tuple((i, tuple(cells)) for i, cells in zero) for zero in said["zeros"])
