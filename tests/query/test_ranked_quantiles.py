@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
+import duckdb
 import pandas as pd
 import pytest
-from sqlglot import parse_one
+from sqlglot import exp, parse_one
 
 import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.errors import UnsupportedQuery
-from discreet.query.ranked_quantiles import with_quantiles
+from discreet.query.over_everybody import with_aggregates as with_quantiles
 from tests.query.relations import planned, read
 
 _PICK = "MIN(CASE WHEN nr < {p} * n THEN 9999 ELSE total END)"
@@ -130,3 +132,140 @@ def test_a_part_of_sql_over_results_may_hold_one() -> None:
         epsilon=1,
     )
     assert any("is read as QUANTILE_DISC(total, 0.5)." in n for n in plan.notes)
+
+
+_NUMBERED = "(SELECT day, total, ROW_NUMBER() OVER (ORDER BY total) AS nr, COUNT(*) OVER () AS n FROM orders) t"
+_IN_PARTS = _NUMBERED.replace("OVER (ORDER", "OVER (PARTITION BY day ORDER").replace(
+    "OVER ()", "OVER (PARTITION BY day)"
+)
+_RUNNING = "SUM(1) OVER (PARTITION BY 1 ORDER BY total ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+
+PICKED = {
+    f"SELECT AVG(total) FROM {_NUMBERED} WHERE nr IN (FLOOR((n + 1) / 2.0), CEIL((n + 1) / 2.0))": "CONT(total, 0.5)",
+    f"SELECT AVG(total) FROM {_NUMBERED} WHERE nr BETWEEN n / 2.0 AND n / 2.0 + 1": "CONT(total, 0.5)",
+    f"SELECT day, AVG(total) FROM {_IN_PARTS} WHERE ABS(2 * nr - n - 1) <= 1 GROUP BY day": "CONT(total, 0.5)",
+    f"SELECT AVG(CASE WHEN nr IN ((n + 1) // 2, (n + 2) // 2) THEN total END) FROM {_NUMBERED}": "CONT(total, 0.5)",
+    f"SELECT total FROM {_NUMBERED} WHERE nr = CEIL(n * 0.9)": "DISC(total, 0.9)",
+    f"SELECT DISTINCT total FROM {_NUMBERED} WHERE nr = CEIL(n * 10 / 100)": "DISC(total, 0.1)",
+    "SELECT MIN(total) FROM (SELECT total, CUME_DIST() OVER (ORDER BY total) AS p FROM orders) t WHERE p >= 0.75": (
+        "DISC(total, 0.75)"
+    ),
+    "SELECT total FROM (SELECT total, CUME_DIST() OVER (ORDER BY total) AS p FROM orders) t WHERE p >= 0.2 ORDER BY p "
+    "LIMIT 1": "DISC(total, 0.2)",
+    "SELECT MAX(CASE WHEN q = 1 THEN total END), MAX(CASE WHEN q = 3 THEN total END) FROM (SELECT total, NTILE(4) OVER "
+    "(ORDER BY total) AS q FROM orders) t": "DISC(total, 0.25)",
+    f"WITH o AS (SELECT total, {_RUNNING} AS nr FROM orders) SELECT AVG(total) FROM (SELECT *, (SELECT "
+    "COUNT(*) FROM o) AS n FROM o) a WHERE nr = CAST(n * 0.5 AS INT) OR (nr = CAST(n * 0.5 AS INT) + 1 "
+    "AND n % 2 = 0)": "CONT(total, 0.5)",
+    "SELECT MAX(total) FROM (SELECT total, ROW_NUMBER() OVER (ORDER BY total DESC) AS nr, COUNT(*) OVER () AS n FROM "
+    "orders) t WHERE nr > 0.5 * n": "DISC(total, 0.5)",
+}
+NOT_PICKED = [
+    f"SELECT AVG(total) FROM {_NUMBERED} WHERE nr > 0.9 * n",
+    f"SELECT MAX(total) FROM {_NUMBERED} WHERE nr <= 2",
+    f"SELECT SUM(total) FROM {_NUMBERED} WHERE nr = CEIL(0.5 * n)",
+    f"SELECT MIN(day) FROM {_NUMBERED} WHERE nr >= 0.5 * n",
+    f"SELECT MIN(total) FROM {_NUMBERED} WHERE nr >= 0.5 * n AND day > 1",
+    f"SELECT total FROM {_NUMBERED} WHERE nr >= 0.5 * n ORDER BY day LIMIT 1",
+    f"SELECT total FROM {_NUMBERED} WHERE nr >= 0.5 * n ORDER BY nr LIMIT 2",
+    f"SELECT total, nr FROM {_NUMBERED} WHERE nr = CEIL(0.5 * n)",
+    f"SELECT MIN(total) FROM {_NUMBERED.replace('ORDER BY total', 'ORDER BY total DESC')} WHERE nr >= 0.5 * n",
+    f"SELECT MIN(total), COUNT(*) FROM {_NUMBERED} WHERE nr >= 0.5 * n",
+]
+
+
+def database(seed: str) -> duckdb.DuckDBPyConnection:
+    r, db = random.Random(seed), open_database()
+    db.execute("CREATE TABLE orders (id BIGINT, customer BIGINT, day BIGINT, total DOUBLE, d DATE)")
+    for i in range(38):
+        day = r.randrange(1, 4)
+        db.execute(
+            f"INSERT INTO orders VALUES ({i}, {r.randrange(9)}, {day}, {r.random()}, DATE '2020-01-01' + {day * i})"
+        )
+    return db
+
+
+def same_rows(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
+    first, second = (
+        sorted(tuple(round(v, 9) if isinstance(v, float) else v for v in row) for row in rows) for rows in (one, other)
+    )
+    return first == second
+
+
+@pytest.mark.parametrize("text", PICKED)
+def test_rows_that_are_picked_by_their_place_are_a_quantile(text: str) -> None:
+    tree, said = with_quantiles(parse_one(text, read="duckdb"))
+    assert f"is read as QUANTILE_{PICKED[text]}." in said[0]
+    db = database(text)
+    assert same_rows(db.execute(tree.sql("duckdb")).fetchall(), db.execute(text).fetchall())
+    assert not tree.find(exp.Window)
+
+
+@pytest.mark.parametrize("text", NOT_PICKED)
+def test_rows_that_are_no_quantile_stay(text: str) -> None:
+    tree = parse_one(text, read="duckdb")
+    assert with_quantiles(tree) == (tree, ())
+
+
+GROUPED = [
+    "SELECT DISTINCT day, AVG(total) OVER (PARTITION BY day) AS mean, COUNT(*) OVER (PARTITION BY day) FROM orders",
+    "SELECT DISTINCT day, ROUND(MAX(total) OVER (PARTITION BY orders.day), 1) AS x FROM orders ORDER BY day",
+    (
+        "SELECT DISTINCT day, customer % 2 AS odd, COUNT(*) OVER (PARTITION BY customer % 2, day), SUM(total) OVER "
+        "(PARTITION BY day) FROM orders"
+    ),
+    "SELECT DISTINCT COUNT(*) OVER () AS n, 1 AS one, MIN(total) OVER () FROM orders",
+    "SELECT AVG(total) OVER () AS mean FROM orders LIMIT 1",
+    (
+        "SELECT DISTINCT AVG(total) OVER () AS mean FROM (SELECT total, ROW_NUMBER() OVER (ORDER BY id) AS "
+        "nr FROM orders) t GROUP BY nr, total"
+    ),
+    (
+        "SELECT first + INTERVAL (CAST(AVG(days) AS BIGINT)) DAY, STDDEV(days), MIN(first) FROM (SELECT day, "
+        "date_diff('day', MIN(d) OVER (), d) AS days, MIN(d) OVER () AS first FROM orders) t GROUP BY first"
+    ),
+    (
+        "WITH c AS (SELECT day, date_diff('day', MIN(d) OVER (PARTITION BY day), d) AS days, MIN(d) OVER (PARTITION BY "
+        "day) AS first FROM orders), e AS (SELECT day FROM c) SELECT day, first + INTERVAL (MAX(days)) DAY FROM c "
+        "GROUP BY day, first"
+    ),
+]
+NOT_GROUPED = [
+    "SELECT day, AVG(total) OVER (PARTITION BY day) AS mean FROM orders",
+    "SELECT DISTINCT AVG(total) OVER (PARTITION BY day) AS mean FROM orders",
+    "SELECT DISTINCT day, AVG(total) OVER (PARTITION BY customer) AS mean FROM orders",
+    "SELECT DISTINCT day, customer, AVG(total) OVER (PARTITION BY day) AS mean FROM orders",
+    "SELECT DISTINCT day, total - AVG(total) OVER (PARTITION BY day) AS off FROM orders",
+    "SELECT DISTINCT day, SUM(total) OVER (PARTITION BY day ORDER BY id) AS running FROM orders",
+    "SELECT DISTINCT day, ROW_NUMBER() OVER (PARTITION BY day) AS nr FROM orders",
+    (
+        "SELECT first + INTERVAL (SUM(days)) DAY FROM (SELECT date_diff('day', MIN(d) OVER (), d) AS days, "
+        "MIN(d) OVER () AS first FROM orders) t GROUP BY first"
+    ),
+    (
+        "SELECT MIN(CASE WHEN nr > 1 THEN days END) + first FROM (SELECT date_diff('day', MIN(d) OVER (), d) "
+        "AS days, MIN(d) OVER () AS first, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id) AS nr FROM "
+        "orders) t GROUP BY first"
+    ),
+]
+
+
+@pytest.mark.parametrize("text", GROUPED)
+def test_windows_without_an_order_beside_distinct_are_groups(text: str) -> None:
+    tree, said = with_quantiles(parse_one(text, read="duckdb"))
+    db = database(text)
+    assert said
+    assert same_rows(db.execute(tree.sql("duckdb")).fetchall(), db.execute(text).fetchall())
+    assert all(w.args.get("partition_by") and isinstance(w.this, exp.Sum) for w in tree.find_all(exp.Window))
+
+
+@pytest.mark.parametrize("text", NOT_GROUPED)
+def test_other_windows_stay(text: str) -> None:
+    tree = parse_one(text, read="duckdb")
+    assert with_quantiles(tree) == (tree, ())
+
+
+def test_windows_beside_rows_are_refused_with_the_group_by_to_write() -> None:
+    with pytest.raises(UnsupportedQuery) as caught:
+        read("SELECT day, AVG(total) OVER (PARTITION BY day) FROM orders")
+    assert "SELECT day, AVG(total) FROM … GROUP BY day" in (caught.value.hint or "")

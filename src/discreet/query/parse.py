@@ -19,7 +19,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.query.grouping_sets import Nodes, grouping_sets
-from discreet.query.ranked_quantiles import with_quantiles
+from discreet.query.over_everybody import with_aggregates
 from discreet.query.spelling import respelled
 
 _DUCKDB = Dialect.get_or_raise("duckdb")
@@ -81,7 +81,8 @@ def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
             "UNION, INTERSECT and EXCEPT of these rows are not supported here: they are of people.",
             hint="aggregate on each side, or leave ALL out, so that each row is a group",
         )
-    tree, said = with_quantiles(query) if query.find(exp.RowNumber) else (query, ())
+    tree, said = with_aggregates(query)
+    _refuse_windows_of_rows(tree)
     _group_distinct(tree)
     for name, part in tree.args.items():
         if part and name not in _KNOWN:
@@ -361,6 +362,23 @@ def group_of(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
             )
     sets = grouping_sets(group.expressions)
     return tuple(group.expressions) if sets is None else tuple(e for s in sets for e in s)
+
+
+def _refuse_windows_of_rows(tree: exp.Select) -> None:
+    """Refuse windows beside each row, where nothing is aggregated."""
+    windows = [e for e in (i.unalias() for i in tree.expressions) if type(e) is exp.Window and has_aggregate(e.this)]
+    if not windows or any(tree.args.get(part) for part in ("group", "having", "distinct", "qualify")):
+        return
+    rest = [i.unalias() for i in tree.expressions if type(i.unalias()) is not exp.Window]
+    if any(map(has_aggregate, rest)) or any(has_aggregate(a) for w in windows for a in w.this.iter_expressions()):
+        return
+    keys = ", ".join(e.sql("duckdb") for e in windows[0].args.get("partition_by") or [])
+    shown = f"{keys}, " if keys else ""
+    raise UnsupportedQuery(
+        "Windows over people's rows are beside each single row, and single rows are never released.",
+        hint=f"one row for each group: SELECT {shown}{windows[0].this.sql('duckdb')} FROM …"
+        + (f" GROUP BY {keys}" if keys else ""),
+    )
 
 
 def _group_distinct(tree: exp.Select) -> None:

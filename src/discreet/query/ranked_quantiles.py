@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias, TypeVar
 
 from sqlglot import exp
 
+from discreet.query.places import Place, place_of, share_of
+
 _Tree = TypeVar("_Tree", bound=exp.Expr)
 
-_Step: TypeAlias = tuple[exp.Select, exp.Expr]
+Step: TypeAlias = tuple[exp.Select, exp.Expr]
 """A SELECT and one of its output columns."""
 
 
@@ -30,8 +32,6 @@ def with_quantiles(tree: _Tree) -> tuple[_Tree, tuple[str, ...]]:
     Guarantee:
         It looks at the text alone. It returns a query like any other: all that bears privacy is decided of that one.
     """
-    if tree.find(exp.RowNumber) is None:
-        return tree, ()
     changed, said = tree.copy(), dict[str, None]()
     before = Counter(t.name.lower() for t in changed.find_all(exp.Table))
     for select in list(changed.find_all(exp.Select)):
@@ -48,42 +48,44 @@ def with_quantiles(tree: _Tree) -> tuple[_Tree, tuple[str, ...]]:
 def _read(select: exp.Select) -> list[str]:
     """Replace the quantiles of one SELECT, if all of it can be read; return a sentence for each."""
     source = select.args.get("from_")
-    if source is None or any(select.args.get(part) for part in ("where", "qualify", "distinct", "laterals")):
+    if source is None or any(select.args.get(part) for part in ("qualify", "laterals")):
         return []
-    quantiles = [q for a in select.find_all(exp.Min, exp.Max) if (q := _quantile(a, select)) is not None]
-    if not quantiles or any(_as_text(q.row_number) != _as_text(quantiles[0].row_number) for q in quantiles):
+    quantiles = _quantiles(select)
+    if not quantiles or any(_spec(q.numbered_by) != _spec(quantiles[0].numbered_by) for q in quantiles):
         return []
-    rank = _steps(quantiles[0].rank, select)
-    numbered = rank[-1][0]
+    rank = quantiles[0].rank
+    numbered, keys = rank[-1][0], _spec(quantiles[0].numbered_by)[0]
     if not all(_is_passing(s) for s, _ in rank[:-1]) or not _is_passing(numbered, "joins", "where", "group"):
         return []
-    keys = [_as_text(e) for e in quantiles[0].row_number.args.get("partition_by") or []]
-    join, sizes = None, list[list[_Step]]()
-    for size in {q.size for q in quantiles}:
-        steps = _steps(size, select)
+    join, gone = None, [item for q in quantiles for _, item in q.rank]
+    for size in {c for q in quantiles for c in q.sizes}:
+        steps = steps_of(size, select)
         joined = _counting_join(size, select, numbered, keys) if not steps else None
         if joined is None and not (steps and _is_size(steps, rank, keys)):
             return []
-        join, sizes = joined or join, [*sizes, steps]
-    used = {id(c) for q in quantiles for c in q.aggregate.find_all(exp.Column)}
+        join, gone = joined or join, gone + [item for _, item in steps]
+    used = {id(c) for q in quantiles for e in q.replaced for c in e.find_all(exp.Column)}
     used |= set() if join is None else {id(c) for c in join.find_all(exp.Column)}
-    gone = {id(item) for steps in (rank, *sizes) for _, item in steps}
     for column in select.find_all(exp.Column):
-        steps = _steps(column, select) if id(column) not in used and column.parent_select is select else []
-        if steps and id(steps[0][1]) in gone:
+        steps = steps_of(column, select) if id(column) not in used and column.parent_select is select else []
+        if steps and any(steps[0][1] is item for item in gone):
             return []
     if not _groups_fit(select, numbered, keys, join) or not _joins_fit(select, numbered, keys, join):
         return []
     said = []
     for q in quantiles:
-        disc: exp.Expr = exp.maybe_parse(f"QUANTILE_DISC({q.value.sql('duckdb')}, {q.share})", dialect="duckdb")
-        text = q.aggregate.sql("duckdb")
-        said.append(f"{text if len(text) < _LONG else text[:_LONG] + '…'} is read as {disc.sql('duckdb')}.")
-        q.aggregate.replace(disc)
+        name = "QUANTILE_CONT" if q.picks == "avg" else "QUANTILE_DISC"
+        read: exp.Expr = exp.maybe_parse(f"{name}({q.value.sql('duckdb')}, {q.share})", dialect="duckdb")
+        text = q.replaced[-1].sql("duckdb")
+        said.append(f"{text if len(text) < _LONG else text[:_LONG] + '…'} is read as {read.sql('duckdb')}.")
+        q.replaced[0].replace(read)
+        for clause in q.replaced[1:]:
+            if clause.parent is not None:
+                clause.pop()
     if join is not None:
         _point_to_rows(join, select)
         join.pop()
-    for _, item in (step for steps in (rank, *sizes) for step in steps):
+    for item in gone:
         if item.parent is not None:
             item.pop()
     return said
@@ -94,62 +96,136 @@ _LONG = 100
 
 @dataclass(frozen=True, slots=True)
 class _Quantile:
-    """An aggregate that picks the value at a share of the rows."""
+    """A value that is picked by its place: what is replaced by the quantile, and the clauses that go with it."""
 
-    aggregate: exp.Expr
-    rank: exp.Column
-    size: exp.Column
+    replaced: tuple[exp.Expr, ...]
+    rank: list[Step]
+    sizes: tuple[exp.Column, ...]
     share: str
-    value: exp.Column
-    row_number: exp.Window
+    value: exp.Expr
+    picks: str
+    numbered_by: exp.Window
 
 
-def _quantile(aggregate: exp.Expr, select: exp.Select) -> _Quantile | None:
-    """Return what an aggregate of a CASE over a row's number means; None for any other."""
+def _quantiles(select: exp.Select) -> list[_Quantile]:
+    """Return the quantiles of a SELECT: each aggregate of a CASE over the place, or all that it shows of the rows
+    that its WHERE picks by their place.
+    """
+    where = select.args.get("where")
+    if where is None:
+        cases = [q for a in select.find_all(*_PICKS) if (q := _of_case(a, select)) is not None]
+        return [] if select.args.get("distinct") else cases
+    items = [e.unalias() for e in select.expressions]
+    aggregates = [a for a in select.find_all(exp.AggFunc) if a.parent_select is select]
+    order, limit = select.args.get("order"), select.args.get("limit")
+    if not aggregates and not select.args.get("group"):
+        if len(items) != 1 or (order is None) != (limit is None):
+            return []
+        beside = [c for c in (where, order, limit, select.args.get("distinct")) if c is not None]
+        if order is None or limit is None:
+            found = _picked(where.this, "avg", items[0], select, (items[0], *beside))
+            return [] if found is None else [replace(found, picks="one")]
+        by, by_value = (
+            order.expressions[0],
+            _column_in(order.expressions[0].this, select) is _column_in(items[0], select),
+        )
+        if len(order.expressions) != 1 or limit.expression.name != "1":
+            return []
+        picks = "max" if by.args.get("desc") else "min"
+        found = _picked(where.this, picks, items[0], select, (items[0], *beside), by_value=by_value)
+        if found is None or not (by_value or _column_in(by.this, select) is found.rank[0][1]):
+            return []
+        return [replace(found, picks="one")]
+    if limit is not None or any(a.key not in _PICKED for a in aggregates):
+        return []
+    each = [_picked(where.this, _PICKED[a.key], a.this, select, (a, where)) for a in aggregates]
+    return [q for q in each if q is not None] if None not in each else []
+
+
+def _column_in(e: exp.Expr, select: exp.Select) -> exp.Expr | None:
+    """Return the item of FROM that an expression is."""
+    steps = steps_of(e, select)
+    return steps[0][1] if steps else None
+
+
+_PICKED = {"min": "min", "max": "max", "avg": "avg", "median": "avg"}
+_PICKS = (exp.Min, exp.Max, exp.Avg)
+
+
+def _of_case(aggregate: exp.Expr, select: exp.Select) -> _Quantile | None:
+    """Return what an aggregate of a CASE over a row's place means; None for any other."""
     if aggregate.parent_select is not select:
         return None
     match aggregate.this, aggregate.parent:
         case _, exp.Window() | exp.Filter():
             return None
         case exp.Case(this=None, args={"ifs": [exp.If(this=condition) as arm]}) as case, _:
-            condition, then, other = condition.unnest(), arm.args["true"], case.args.get("default")
+            then, other = arm.args["true"], case.args.get("default")
         case _:
             return None
-    least, (value, rest) = aggregate.key == "min", (then, other)
-    match condition, condition.expression.unnest() if condition.args.get("expression") else None:
-        case exp.LT(), position if least:
-            value, rest = other, then
-        case exp.GTE(), position if least:
-            pass
-        case exp.EQ(), exp.Ceil(this=rounded):
-            position = rounded.unnest()
-        case _:
-            return None
-    match _share(position), condition.this.unnest(), value:
-        case (number, size), exp.Column() as rank, exp.Column() as column:
-            pass
-        case _:
-            return None
-    match rest:
-        case None | exp.Null():
-            pass
-        case _ if not (least and _is_far(rest)):
-            return None
-    steps = _steps(rank, select)
-    match steps[-1][1].unalias() if steps else None:
-        case exp.Window(this=exp.RowNumber()) as window if _orders(window, column, steps, select):
-            return _Quantile(aggregate, rank, size, number, column, window)
-    return None
+    picks = _PICKED[aggregate.key]
+    if picks == "min" and _is_far(then) and other is not None:
+        return _picked(exp.Not(this=exp.Paren(this=condition.copy())), picks, other, select, (aggregate,))
+    nothing = other is None or other.key == "null" or (picks == "min" and _is_far(other))
+    return _picked(condition, picks, then, select, (aggregate,)) if nothing else None
 
 
-def _share(position: exp.Expr | None) -> tuple[str, exp.Column] | None:
-    """Return the share and the number of rows of `share * rows` or `rows * share`."""
-    if type(position) is not exp.Mul:
+def _picked(
+    condition: exp.Expr,
+    picks: str,
+    value: exp.Expr,
+    select: exp.Select,
+    replaced: tuple[exp.Expr, ...],
+    *,
+    by_value: bool = True,
+) -> _Quantile | None:
+    """Return the quantile of the rows beside which a condition on their place holds."""
+    column = _rising(value)
+    if column.key != "column":
         return None
-    match sorted((position.this.unnest(), position.expression.unnest()), key=lambda e: e.key, reverse=True):
-        case [exp.Literal(is_string=False) as number, exp.Column() as size] if 0 < Fraction(number.name) < 1:
-            return number.name, size
-    return None
+    places, sizes, rank, by = dict[exp.Expr, Place](), [], list[Step](), list[exp.Window]()
+    for c in dict.fromkeys(condition.find_all(exp.Column)):
+        steps = steps_of(c, select)
+        match steps[-1][1].unalias() if steps else None:
+            case exp.Window(args={"order": exp.Order()}) as window if (place := place_of(window)) is not None:
+                places[c], rank, by = place, steps, [*by, window]
+            case _:
+                places[c] = lambda place, rows: rows
+                sizes.append(c)
+    if len(by) != 1:
+        return None
+    down = _orders(by[0], column, rank, select)
+    turned = {"min": "max", "max": "min"}.get(picks, picks) if down and by_value else picks
+    share = None if down is None else share_of(condition, places, turned)
+    if share is None:
+        return None
+    share = 1 - share if down else share
+    return _Quantile(replaced, rank, tuple(sizes), _written(share), value, picks, by[0])
+
+
+def _rising(e: exp.Expr) -> exp.Expr:
+    """Return what an expression rises with: itself, or the other end of days since a constant."""
+    match e:
+        case exp.Paren() | exp.Cast() | exp.TsOrDsToDate():
+            return _rising(e.this)
+        case exp.DateDiff() if not next(e.expression.find_all(exp.Column, exp.Query, exp.Window), None):
+            return _rising(e.this)
+    return e
+
+
+def _written(share: Fraction) -> str:
+    """Return a share as a decimal number, or to 15 places."""
+    return f"{float(share):.15g}"
+
+
+def _spec(window: exp.Window) -> tuple[list[str], str]:
+    """Return what rows are parted by, and the text of their order."""
+    return keys_of(window), as_text(window.args["order"])
+
+
+def keys_of(window: exp.Expr) -> list[str]:
+    """Return by what a window parts its rows, without constants."""
+    return [as_text(e) for e in window.args.get("partition_by") or [] if e.key != "literal"]
 
 
 def _is_far(value: exp.Expr) -> bool:
@@ -160,40 +236,41 @@ def _is_far(value: exp.Expr) -> bool:
     return bool(digits) and digits[0].startswith("999")
 
 
-def _orders(window: exp.Window, value: exp.Column, rank: Sequence[_Step], select: exp.Select) -> bool:
-    """Whether rows are numbered in the order of a value, upwards, beside the columns that they are parted by."""
-    keys = [_as_text(e) for e in window.args.get("partition_by") or []]
-    order = window.args.get("order")
-    terms = [o for o in (order.expressions if order is not None else []) if _as_text(o.this) not in keys]
+def _orders(window: exp.Window, value: exp.Expr, rank: Sequence[Step], select: exp.Select) -> bool | None:
+    """Whether rows are numbered downwards in the order of a value, beside the columns that they are parted by; None
+    where they have another order.
+    """
+    keys, _ = _spec(window)
+    terms = [o for o in window.args["order"].expressions if as_text(o.this) not in keys]
     numbered = rank[-1][0]
-    made = next((item for s, item in _steps(value, select) if s is numbered), None)
-    if len(terms) != 1 or terms[0].args.get("desc") or made is None or window.args.get("spec"):
-        return False
-    by = terms[0].this.unnest()
-    match by:
-        case exp.Column(table="") if by.name.lower() == made.alias_or_name.lower():
-            return True
-    return _as_text(by) == _as_text(made.unalias())
+    made = next((item for s, item in steps_of(value, select) if s is numbered), None)
+    if len(terms) != 1 or made is None:
+        return None
+    by = _rising(terms[0].this.unnest())
+    same = by.key == "column" and not by.args.get("table") and by.name.lower() == made.alias_or_name.lower()
+    return bool(terms[0].args.get("desc")) if same or as_text(by) == as_text(_rising(made.unalias())) else None
 
 
-def _steps(column: exp.Column, select: exp.Select) -> list[_Step]:
+def steps_of(column: exp.Expr, select: exp.Select) -> list[Step]:
     """Return where a column of the subquery in FROM comes from, SELECT by SELECT, as far as it is only passed on."""
-    source = select.args.get("from_")
-    if source is None:
+    source, table = select.args.get("from_"), column.text("table").lower()
+    if source is None or column.key != "column":
         return []
-    body = _body(source.this, select)
-    if body is None or (column.table and column.table.lower() != source.this.alias_or_name.lower()):
+    body = body_of(source.this, select)
+    if body is None or table not in ("", source.this.alias_or_name.lower()):
         return []
     item = next((e for e in body.expressions if e.alias_or_name.lower() == column.name.lower()), None)
+    if item is None and any(e.key == "star" and not any(e.args.values()) for e in body.expressions):
+        item = exp.column(column.name)  # of *
     if item is None:
         return []
     match item.unalias():
         case exp.Column() as passed:
-            return [(body, item), *_steps(passed, body)]
+            return [(body, item), *steps_of(passed, body)]
     return [(body, item)]
 
 
-def _body(source: exp.Expr, select: exp.Select) -> exp.Select | None:
+def body_of(source: exp.Expr, select: exp.Select) -> exp.Select | None:
     """Return the SELECT of a subquery, or of a name of WITH that is read here alone."""
     match source:
         case exp.Subquery():
@@ -234,18 +311,18 @@ def _named(table: exp.Table, inside: exp.Expr) -> exp.CTE | None:
     return None
 
 
-def _is_size(size: Sequence[_Step], rank: Sequence[_Step], keys: Sequence[str]) -> bool:
+def _is_size(size: Sequence[Step], rank: Sequence[Step], keys: Sequence[str]) -> bool:
     """Whether a column is the number of the rows that are numbered, in each part."""
     (made_in, item), numbered = size[-1], rank[-1][0]
     value = item.unalias()
-    if type(value) is exp.Window:
-        parted = [_as_text(e) for e in value.args.get("partition_by") or []]
+    if value.key == "window":
+        parted = keys_of(value)
         below = [s for s, _ in size if s is not made_in]
         between = below[below.index(numbered) :] if numbered in below else []
         same = made_in is numbered or (numbered in below and all(_is_passing(s) for s in between))
         return _is_count(value.this) and not value.args.get("order") and sorted(parted) == sorted(keys) and same
     counting = _select_in(value)
-    if keys or made_in is not numbered or counting is None or len(counting.expressions) != 1:
+    if keys or all(made_in is not s for s, _ in rank) or counting is None or len(counting.expressions) != 1:
         return False
     return not counting.args.get("group") and _counts_rows(counting.expressions[0].unalias(), counting, numbered)
 
@@ -273,11 +350,11 @@ def _counting_join(size: exp.Column, select: exp.Select, numbered: exp.Select, k
             continue
         named = [e for e in body.expressions if e.alias_or_name.lower() == size.name.lower()]
         group = body.args.get("group")
-        by = [_as_text(e) for e in (group.expressions if group is not None else [])]
+        by = [as_text(e) for e in (group.expressions if group is not None else [])]
         if len(named) != 1 or (size.table and size.table.lower() != source.alias.lower()) or sorted(by) != sorted(keys):
             continue
         match named[0].unalias():
-            case exp.Count(this=exp.Column() as counted) if _as_text(counted) in by:
+            case exp.Count(this=exp.Column() as counted) if as_text(counted) in by:
                 pass
             case other if not _is_count(other):
                 continue
@@ -294,7 +371,7 @@ def _pairs(join: exp.Join) -> list[str] | None:
         return [u.name.lower() for u in join.args.get("using") or []]
     terms = _conjuncts(on)
     named = [{c.name.lower() for c in t.find_all(exp.Column)} for t in terms]
-    if any(type(t) is not exp.EQ or len(n) != 1 for t, n in zip(terms, named, strict=True)):
+    if any(t.key != "eq" or len(n) != 1 for t, n in zip(terms, named, strict=True)):
         return None
     return [n.pop() for n in named]
 
@@ -313,7 +390,7 @@ def _groups_fit(select: exp.Select, numbered: exp.Select, keys: Sequence[str], j
         match e:
             case _ if key is not None:
                 found.add(key)
-            case exp.Column() if not _steps(e, select) and (e.table or select.args.get("joins")):
+            case exp.Column() if not steps_of(e, select) and (e.table or select.args.get("joins")):
                 pass
             case _:
                 return False
@@ -322,12 +399,12 @@ def _groups_fit(select: exp.Select, numbered: exp.Select, keys: Sequence[str], j
 
 def _key(e: exp.Expr, select: exp.Select, numbered: exp.Select, join: exp.Join | None) -> str | None:
     """Return the column of the numbered rows that an expression is."""
-    if type(e) is not exp.Column:
+    if e.key != "column":
         return None
-    if join is not None and e.table and e.table.lower() == join.this.alias.lower():
+    if join is not None and e.text("table").lower() == join.this.alias.lower():
         return e.name.lower()
-    item = next((i for s, i in _steps(e, select) if s is numbered), None)
-    return None if item is None else _as_text(item.unalias())
+    item = next((i for s, i in steps_of(e, select) if s is numbered), None)
+    return None if item is None else as_text(item.unalias())
 
 
 def _joins_fit(select: exp.Select, numbered: exp.Select, keys: Sequence[str], counted: exp.Join | None) -> bool:
@@ -345,7 +422,7 @@ def _joins_fit(select: exp.Select, numbered: exp.Select, keys: Sequence[str], co
             return False
         for column in on.find_all(exp.Column):
             key = _key(column, select, numbered, counted)
-            if key not in (*keys, None) or (key is None and _steps(column, select)):
+            if key not in (*keys, None) or (key is None and steps_of(column, select)):
                 return False
     return True
 
@@ -362,9 +439,9 @@ def _counts_rows(count: exp.Expr, counting: exp.Select, numbered: exp.Select) ->
     group = numbered.args.get("group")
     if group is None:
         return _is_count(count) and _same_rows(counting, numbered)
-    by = [_as_text(e) for e in group.expressions]
+    by = [as_text(e) for e in group.expressions]
     match count:
-        case exp.Count(this=exp.Distinct(expressions=different)) if [_as_text(e) for e in different] == by:
+        case exp.Count(this=exp.Distinct(expressions=different)) if [as_text(e) for e in different] == by:
             return _same_rows(counting, numbered)
     return False
 
@@ -399,18 +476,18 @@ def _reads(select: exp.Select) -> tuple[Counter[str], Counter[str]]:
             inner, conditions = _reads(body)
             tables, terms = tables + inner, terms + conditions
         else:
-            tables[node.name.lower() if type(node) is exp.Table else _as_text(node)] += 1
+            tables[node.name.lower() if type(node) is exp.Table else as_text(node)] += 1
     plain = [j for j in joins if not j.side and j.kind in ("", "INNER", "CROSS")]
     for join in joins:
         if join not in plain:
             terms[f"{join.side} {join.kind}"] += 1
     for condition in [*(j.args.get("on") for j in joins), where.this if where is not None else None]:
         if condition is not None:
-            terms.update(map(_as_text, _conjuncts(condition)))
+            terms.update(map(as_text, _conjuncts(condition)))
     return tables, terms
 
 
-def _as_text(e: exp.Expr) -> str:
+def as_text(e: exp.Expr) -> str:
     """Return an expression as text, its columns without their tables."""
     plain = e.unnest().copy()
     for column in [c for c in plain.find_all(exp.Column) if not c.is_star]:

@@ -19,6 +19,7 @@ from discreet.query.bind import TableScope, bind_row
 from discreet.query.dialects.dialect import written
 from discreet.query.expr import Expr
 from discreet.query.merge import merged
+from discreet.query.over_everybody import with_aggregates
 from discreet.query.parse import (
     KNOWN_INSIDE,
     default_name,
@@ -30,7 +31,6 @@ from discreet.query.parse import (
     refuse_part,
     sets_of,
 )
-from discreet.query.ranked_quantiles import with_quantiles
 from discreet.query.relation.context import Context, Named
 from discreet.query.relation.names import Names
 from discreet.query.relation.nested import without_subqueries
@@ -68,9 +68,7 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
     Raises:
         UnknownColumn, UnsupportedQuery: what stands around the parts reads people's rows, or a part cannot be read.
     """
-    tree, said = parse_query(sql, [t.name for t in tables]), tuple[str, ...]()
-    if tree.find(exp.RowNumber):
-        tree, said = with_quantiles(tree)
+    tree, said = with_aggregates(parse_query(sql, [t.name for t in tables]))
     if not _is_more(tree):
         return None
     private = [t.unit for t in tables if not t.public]

@@ -155,9 +155,11 @@ def _read(node: exp.Window, stage: Stage) -> _Window:
         holders = [i.name for i in stage.items if i.holds_unit]
         by = f"PARTITION BY {holders[0] if holders else 'the unit column'}, alone or with other columns"
         ordered = node.args["order"].expressions[0].this.sql("duckdb") if node.args.get("order") else ""
+        buckets = f", and for buckets write CASE WHEN {ordered} < … with the quantiles that it gave"
+        more = buckets if isinstance(node.this, exp.Ntile) else ""
         raise UnsupportedQuery(
             "A window over several people's rows would show one person's rows beside another's.",
-            hint=f"for a quantile, ask for it: QUANTILE_CONT({ordered}, 0.5); else {by}" if ordered else by,
+            hint=f"for a quantile, ask for it: QUANTILE_CONT({ordered}, 0.5){more}; else {by}" if ordered else by,
         )
     order = node.args.get("order")
     terms = [
