@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import linear_model
 
 import discreet as dp
 from discreet.accounting.filter import ORDERS
@@ -26,7 +27,7 @@ from discreet.backends.person_filter import PersonFilter
 from discreet.engine.cells import measured
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
-from discreet.learn import KMeans, LinearRegression
+from discreet.learn import KMeans, LinearRegression, SampleAggregate
 from discreet.ledger.account import Account
 from discreet.ledger.entry import Charged, PeopleCharged
 from discreet.ledger.ledger import Ledger
@@ -201,11 +202,28 @@ def clusters(s: Session) -> object:
     return s.fit(KMeans(2, epsilon=1, delta=0, relation=relation), features=["n"])
 
 
+def objective(s: Session) -> object:
+    relation = next(iter(s.accounts.values())).relation.value
+    given: dict[str, Any] = {"loss": "huber", "solver": "objective", "relation": relation}
+    return s.fit(LinearRegression(epsilon=1, delta=0, **given), features=["n"], target="w")
+
+
+def blocks(s: Session) -> object:
+    relation = next(iter(s.accounts.values())).relation.value
+    model = SampleAggregate(PLAIN, blocks=3, epsilon=1, weights=(-9, 9), relation=relation)
+    return s.fit(model, features=["n"], target="w", trusted_code=True)
+
+
+PLAIN = linear_model.LinearRegression().fit([[1.0], [2.0]], [1, 2])
 MODEL = LinearRegression(epsilon=1, delta=1e-6, bounds=(0, 9), target=(0, 9)).fit([[1.0], [2.0]], [1, 2])
 
 
 def evaluates(s: Session) -> object:
     return s.evaluate(MODEL, features=["n"], target="w", epsilon=1)
+
+
+def evaluates_other(s: Session) -> object:
+    return s.evaluate(PLAIN, features=["n"], target="w", epsilon=1, trusted_code=True)
 
 
 def synthesizes(s: Session) -> object:
@@ -238,6 +256,7 @@ class Asked:
         epsilon, delta: what they cost together; `replaced` is that ε where units are replaced.
         own: what a person with so many rows, of such a sum, pays for the sums; None where all pay the worst case.
         rest: what everybody pays beside these.
+        rows: how many rows of a person are read at most.
     """
 
     ask: Ask
@@ -247,6 +266,7 @@ class Asked:
     replaced: float = 1.0
     own: Callable[[int, int], Sequence[Own]] | None = None
     rest: Sequence[Use] = ()
+    rows: int = 2
 
 
 MU = gaussian_mu(1, D)
@@ -304,7 +324,10 @@ ASKED: dict[str, Asked] = {
     "open run of a query": Asked(opens_query, [responses(1)]),
     "fit": Asked(fit, [gaussian(MU)], delta=D),
     "fit, Laplace noise": Asked(clusters, [responses(1)]),
+    "fit, objective perturbation": Asked(objective, [responses(0.99), laplace(1, 100)], rows=1),
+    "fit, sample and aggregate": Asked(blocks, [bounded_range(1 / 2)] * 2),
     "evaluate": Asked(evaluates, [laplace(1 << 9, 5 << 9)] * 5),
+    "evaluate, trusted code": Asked(evaluates_other, [laplace(1 << 9, 5 << 9)] * 5),
     "synthesize": Asked(synthesizes, [gaussian(MU)], delta=D),
     "summary of what people spent": Asked(summary, [laplace(1, 1)]),
 }
@@ -314,34 +337,34 @@ ASKED: dict[str, Asked] = {
 
 BUDGET = dp.Budget(100, "1e-2")
 CURVE = dp.accounting.gaussian(noise_multiplier="0.2")
-ONE: dict[str, Any] = {
-    "unit": dp.PrivacyUnit("who", max_groups=1, max_rows=2),
-    "columns": {"n": dp.Range(0, 9, integer=True), "w": dp.Range(0, 9)},
-    "population": "p",
-}
+ONE: dict[str, Any] = {"columns": {"n": dp.Range(0, 9, integer=True), "w": dp.Range(0, 9)}, "population": "p"}
 
 
-def one(**given: Any) -> Callable[[Path], Session]:
-    return lambda folder: dp.connect({"t": FRAME}, ledger=":memory:", **ONE, **given)
+def unit(rows: int) -> dp.PrivacyUnit:
+    return dp.PrivacyUnit("who", max_groups=1, max_rows=rows)
 
 
-def of_analyst(kind: str) -> Callable[[Path], Session]:
-    def session(folder: Path) -> Session:
+def one(**given: Any) -> Callable[[Path, int], Session]:
+    return lambda folder, rows: dp.connect({"t": FRAME}, ledger=":memory:", unit=unit(rows), **ONE, **given)
+
+
+def of_analyst(kind: str) -> Callable[[Path, int], Session]:
+    def session(folder: Path, rows: int) -> Session:
         place = folder / f"{kind}.ledger"
         said: dict[str, Any] = {"by": "owner", "reason": "plan"}
         with Ledger.open(place) as ledger:
             account = ledger.open_account("p", BUDGET, analysts=kind)
             account.cap_group("g", dp.Budget(80, "1e-3"), **said)
             account.cap_analyst("ana", dp.Budget(50, "1e-4"), group="g", **said)
-        return dp.connect({"t": FRAME}, ledger=place, analyst="ana", **ONE)
+        return dp.connect({"t": FRAME}, ledger=place, analyst="ana", unit=unit(rows), **ONE)
 
     return session
 
 
-def both(**given: Any) -> Callable[[Path], Session]:
+def both(**given: Any) -> Callable[[Path, int], Session]:
     units = {"p": dp.PrivacyUnit("who", max_rows=2), "q": dp.PrivacyUnit("doctor", max_rows=4)}
     budget = {"p": BUDGET, "q": BUDGET}
-    return lambda folder: dp.connect_both(
+    return lambda folder, rows: dp.connect_both(
         {"t": FRAME}, units=units, budget=budget, columns=ONE["columns"], ledger=":memory:", **given
     )
 
@@ -351,7 +374,7 @@ class Pays:
     """Who pays: the rule by which charges add up, and the session."""
 
     rule: str
-    session: Callable[[Path], Session]
+    session: Callable[[Path, int], Session]
     delta: bool = True
 
 
@@ -374,20 +397,20 @@ PAYS: dict[str, Pays] = {
     "two populations, gdp": Pays("gdp", both(filter="gdp")),
 }
 
-_OPEN: dict[str, Session] = {}
+_OPEN: dict[tuple[str, int], Session] = {}
 _asked: list[Session] = []
 """The session that is asked in this test, whose ledger is looked into at each statement."""
 
 
 @pytest.fixture(scope="module")
-def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Session]]:
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Session]]:
     """Sessions, each opened when it is first asked for."""
 
-    def get(name: str) -> Session:
-        if name not in _OPEN:
-            _OPEN[name] = PAYS[name].session(tmp_path_factory.mktemp("ledgers"))
-        _asked[:] = [_OPEN[name]]
-        return _OPEN[name]
+    def get(name: str, rows: int = 2) -> Session:
+        if (name, rows) not in _OPEN:
+            _OPEN[name, rows] = PAYS[name].session(tmp_path_factory.mktemp("ledgers"), rows)
+        _asked[:] = [_OPEN[name, rows]]
+        return _OPEN[name, rows]
 
     yield get
     while _OPEN:
@@ -547,9 +570,9 @@ def taken_apart(ran: list[Ran]) -> tuple[list[Ran], set[str]]:
 @pytest.mark.parametrize("pays", PAYS)
 @pytest.mark.parametrize("what", ASKED)
 def test_it_is_charged_as_the_page_says_or_refused_before_anything(
-    what: str, pays: str, sessions: Callable[[str], Session], reads: list[Ran]
+    what: str, pays: str, sessions: Callable[..., Session], reads: list[Ran]
 ) -> None:
-    asked, payer, session = ASKED[what], PAYS[pays], sessions(pays)
+    asked, payer, session = ASKED[what], PAYS[pays], sessions(pays, ASKED[what].rows)
     cell = (FILTERS if pays in FILTERS[what] else PAYERS)[what][pays]
     by_person = pays.startswith("per person")
     if by_person and asked.ask is summary:  # it counts who was asked about before
@@ -595,7 +618,7 @@ def test_it_is_charged_as_the_page_says_or_refused_before_anything(
 
 
 @pytest.mark.parametrize("short", ["1e-10", "9e-10", "1e-8"])
-def test_a_little_less_than_the_draws_cost_is_not_charged(short: str, sessions: Callable[[str], Session]) -> None:
+def test_a_little_less_than_the_draws_cost_is_not_charged(short: str, sessions: Callable[..., Session]) -> None:
     """A price may be asked to nine digits, and is charged to the last one."""
     epsilon = Fraction(TWO_GAUSSIAN) * (1 - Fraction(short))
 

@@ -203,7 +203,8 @@ def _session(
             hides=hides,
         )
         fixed = frozenset[str]() if by is None else by.fixed
-        session = Session(book, [account], backend, tables, version, bounds=bounds, fixed=fixed)
+        given: dict[str, Any] = {"bounds": bounds, "fixed": fixed, "by_policy": by is not None}
+        session = Session(book, [account], backend, tables, version, **given)
         opened.pop_all()
         return session
 

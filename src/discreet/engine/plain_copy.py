@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 
-_WHOLE = frozenset(
+WHOLE = frozenset(
     {type(None), bool, int, float, str, bytes, Fraction, Decimal, dt.date, dt.datetime, *np.sctypeDict.values()}
 )
 """Types of values without parts."""
@@ -56,7 +56,7 @@ def _copied(value: Any, where: str, depth: int) -> Any:
         _refuse(where)
     if kind is Fraction:
         return Fraction(_whole(value.numerator, where), _whole(value.denominator, where))
-    if kind in _WHOLE:
+    if kind in WHOLE:
         return value
     if kind in (tuple, list, set, frozenset):
         return kind(_copied(v, where, depth + 1) for v in value)

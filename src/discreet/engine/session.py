@@ -70,13 +70,14 @@ class Session:
         units: Mapping[str, tuple[PrivacyUnit, PrivacyUnit]] | None = None,
         bounds: str | None = None,
         fixed: Collection[str] = (),
+        by_policy: bool = False,
     ) -> None:
         self._ledger = ledger
         self._desk = Desk(Payers(tuple(accounts)), backend, tables, version)
         self._units = units
         self._opened: set[OpenRun[Any, Any]] = set()
         self._bounds = bounds_parameter(bounds)
-        self._fixed = frozenset(fixed)  # caps that a policy says
+        self._fixed, self._by_policy = frozenset(fixed), by_policy  # caps that a policy says, where there is one
 
     @property
     def tables(self) -> list[str]:
@@ -472,6 +473,7 @@ class Session:
         table: str | None = None,
         where: str | None = None,
         fresh: bool = False,
+        trusted_code: bool = False,
     ) -> Any:
         """Fit a clone of one of discreet's own estimators, charged to the ledger before the data is read.
 
@@ -485,6 +487,8 @@ class Session:
             table: the table, where there are several.
             where: a condition on its rows, in SQL.
             fresh: whether to draw again even if the fit is stored.
+            trusted_code: whether the estimator that a `SampleAggregate` has may run beside the data, as in `perform`;
+                no policy lets it.
 
         Returns:
             A fitted clone, with `cost` and `certificate()`.
@@ -495,7 +499,9 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        return self._desk.perform(self._learning(estimator, features, target, table, where), fresh=fresh, ours=False)
+        own = self._own(estimator, "asked_of", trusted_code)
+        asked = own.asked_of(self._desk.tables, features, target, table, where)
+        return self._desk.perform(asked, fresh=fresh, ours=False)
 
     def plan_fit(
         self,
@@ -505,6 +511,7 @@ class Session:
         target: str | None = None,
         table: str | None = None,
         where: str | None = None,
+        trusted_code: bool = False,
     ) -> Plan:
         """Decide a fit without asking for it: free, and no data is touched.
 
@@ -514,11 +521,13 @@ class Session:
             target: as in `fit`.
             table: as in `fit`.
             where: as in `fit`.
+            trusted_code: as in `fit`.
 
         Raises:
             PlanError, InvalidParameter: it cannot be fitted as asked.
         """
-        return self._desk.plan(self._learning(estimator, features, target, table, where))
+        own = self._own(estimator, "asked_of", trusted_code)
+        return self._desk.plan(own.asked_of(self._desk.tables, features, target, table, where))
 
     def evaluate(
         self,
@@ -532,11 +541,13 @@ class Session:
         where: str | None = None,
         confidence: Real = Fraction(19, 20),
         fresh: bool = False,
+        trusted_code: bool = False,
     ) -> Any:
-        """Measure how well a fitted model of `discreet.learn` predicts, charged to the ledger before the data is read.
+        """Measure how well a fitted model predicts, charged to the ledger before the data is read.
 
         Args:
-            model: fitted, of discreet's own: it is evaluated by its coefficients, so that no other code runs.
+            model: fitted, of `discreet.learn`: it is evaluated by its coefficients, so that no other code runs; or with
+                `trusted_code` any other with `predict`, whose labels, or range, are those of the target.
             features: columns, in the order of the model's.
             target: the column that is predicted.
             epsilon: the ε to be spent.
@@ -545,13 +556,16 @@ class Session:
             where: a condition on its rows, in SQL.
             confidence: of the intervals.
             fresh: whether to draw again even if the evaluation is stored.
+            trusted_code: whether a model of somebody else's may run beside the data, as in `perform`; no policy lets
+                it.
 
         Raises:
             PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `fit`.
         """
-        asked = (features, target, table, where)
-        recipe = self._own(model, "evaluation_of").evaluation_of(self._desk.tables, asked, epsilon, delta, confidence)
-        return self._desk.perform(recipe, fresh=fresh, ours=False)
+        own = self._own(model, "answers_of", trusted_code)
+        given = (own, self._desk.tables, (features, target, table, where), epsilon, delta, confidence)
+        room = importlib.import_module("discreet.learn.evaluation")
+        return self._desk.perform(room.evaluation_of(*given, trusted=own is model), fresh=fresh, ours=False)
 
     def synthesize(
         self,
@@ -642,26 +656,36 @@ class Session:
         room = importlib.import_module("discreet.synth.asked")
         return room, room.AskedSynthesis(*given).recipe(self._desk.tables)
 
-    def _learning(
-        self, estimator: Any, features: Sequence[str] | None, target: str | None, table: str | None, where: str | None
-    ) -> Recipe[Any, Any]:
-        """Return the recipe of a fit."""
-        own = self._own(estimator, "asked_of")
-        recipe: Recipe[Any, Any] = own.asked_of(self._desk.tables, features, target, table, where)
-        return recipe
-
-    def _own(self, estimator: Any, can: str) -> Any:
-        """Return a plain copy of an estimator of the package's own: only these run beside the data untrusted."""
+    def _own(self, estimator: Any, can: str, trusted_code: bool) -> Any:
+        """Return a plain copy of an estimator of the package's own: only these run beside the data untrusted; of any
+        other, that is trusted, itself.
+        """
         from discreet.engine.plain_copy import is_own_class, plain_copy
 
         kind = type(estimator)
-        if not is_own_class(kind, "learn") or not hasattr(kind, can):
+        own = is_own_class(kind, "learn") and hasattr(kind, can)
+        foreign = not own or getattr(kind, "runs_foreign_code", False)
+        if (foreign and not trusted_code) or (not own and can == "asked_of"):
             raise InvalidParameter(
-                f"{kind.__name__} is no estimator of discreet.learn, and it would run beside the data.",
-                hint="LogisticRegression(epsilon=1, delta=1e-6); or dp.learn.evaluate on rows of your own",
+                f"{kind.__name__} is no estimator of discreet.learn, and it would run beside the data."
+                if not own
+                else f"the estimator of this {kind.__name__} would run beside the data.",
+                hint=("trusted_code=True, in a process of the data's owner" if own else "SampleAggregate(…)")
+                if can == "asked_of"
+                else "trusted_code=True, in a process of the data's owner; or dp.learn.evaluate on rows of your own",
             )
         self._refuse_two("a fit")
-        return plain_copy(estimator)
+        if not foreign:
+            return plain_copy(estimator)
+        self._refuse_under_policy(kind.__name__)
+        return estimator
+
+    def _refuse_under_policy(self, name: str) -> None:
+        if self._by_policy:
+            raise InvalidParameter(
+                f"{name} would run code beside the data, and this session is opened by a policy.",
+                hint="the owner of the data connects to the source itself",
+            )
 
     def _refuse_two(self, what: str) -> None:
         """Refuse what bounds one population where two pay."""

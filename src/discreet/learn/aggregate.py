@@ -1,31 +1,113 @@
 """Any estimator made private by sample and aggregate: fitted on disjoint blocks of people, whose weights are combined.
 
 Guarantee:
-    That of `SampleAndAggregate`: ε-DP for each person, for any estimator whose fit on a block follows from that block
-    alone. Its code runs on the caller's own arrays, and what it prints, and how long it takes, is not hidden.
+    ε-DP for each person, for any estimator whose fit on a block follows from that block alone: of arrays that of
+    `SampleAndAggregate`, in a session as of `BlockMedians`. How long its code takes is not hidden.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from numpy.typing import NDArray
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.accounting.loss import PrivacyLoss
+from discreet.catalog.schema import Values
+from discreet.engine.recipe import Draw
 from discreet.errors import InternalError, InvalidParameter, MissingBounds
-from discreet.learn.estimator import listed_rows, object_numbers
-from discreet.learn.features import cell_by_cell, equal
-from discreet.mechanisms import SampleAndAggregate
+from discreet.learn.asked import DeclaredRows
+from discreet.learn.estimator import PrivateEstimator, listed_rows
+from discreet.learn.features import DeclaredColumn, cell_by_cell, equal, numbers_of
+from discreet.learn.trusted import SAID, digest, silent
+from discreet.mechanisms import Exponential, SampleAndAggregate
+from discreet.mechanisms.draws import NamedBest
+from discreet.noise.entropy import SystemEntropy, words64
+from discreet.plan.parts import person_part, plan_recipe
 from discreet.privacy.exact import Real
+from discreet.privacy.unit import Sensitivity
+
+if TYPE_CHECKING:
+    from discreet.catalog.schema import Fact, TableSchema
+    from discreet.engine.person_parts import PeopleRows
+    from discreet.engine.recipe import Running
+    from discreet.plan.plan import Plan
+
+POINTS = 4097
+"""Public points of a weight's range, of which one is named as the median of the blocks' answers."""
+
+_PART = "medians by trusted code of the caller's"
 
 
-class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+@dataclass(frozen=True)
+class BlockMedians(DeclaredRows):
+    """Medians of the weights that somebody else's estimator has on blocks of people.
+
+    Guarantee:
+        ε-DP for each person, if a fit follows from its rows alone. A person's rows are in one block, which coins of
+        their own choose, of a fresh key for each run; so one person changes one answer of each weight, and moves the
+        numbers of answers below and above a public point by 1. A point's score is the larger of both, below 0; the
+        exponential mechanism names one, for each weight at an even part of ε.
+
+    Attributes:
+        ranges: of the weights.
+        blocks: how many.
+        code: what tells the estimator from others.
+        model: the `SampleAggregate`.
+    """
+
+    ranges: tuple[tuple[float, float], ...] = field(kw_only=True)
+    blocks: int = field(kw_only=True)
+    code: str = field(kw_only=True)
+    model: SampleAggregate = field(repr=False, compare=False, kw_only=True)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        n, epsilon = len(self.ranges), self.epsilon * part
+        given: dict[str, Any] = {"norms": Sensitivity(POINTS, 1), "kind": "whole", "times": n}
+        law = NamedBest(Exponential(epsilon=epsilon / n))
+        drawn = person_part(_PART, self.read(tables), width=POINTS, **given, law=law)
+        said = [self.code, self.blocks, self.ranges, [c.said for c in self.columns]]
+        return plan_recipe([drawn], epsilon=epsilon, parameters={"blocks": said})
+
+    def run(self, plan: Plan) -> Running[Any]:
+        found = []
+        for i, (low, high) in enumerate(self.ranges):
+            found.append(low + (high - low) * (yield Draw(_PART, {"weight": i})) / (POINTS - 1))
+        return {"weights": found}
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        return ["weight", "value"], [[f"weight {i}", value] for i, value in enumerate(state["weights"])]
+
+    def prepare(self, people: PeopleRows) -> Any:
+        """Return the blocks' weights, sorted."""
+        labels = self.model._labels()
+        if labels is None:
+            low, high = self.model._target
+            told: NDArray[Any] = self.numbers(people, low, high)
+        else:
+            told = np.array([*labels, None], object)[np.clip(people.column("y"), 0, len(labels))]
+        rows = numbers_of(self.columns, self.cells(people))
+        block = (words64(SystemEntropy(), people.size) % self.blocks)[people.person].astype(np.int64)
+        own = np.split(np.argsort(block, kind="stable"), np.cumsum(np.bincount(block, minlength=self.blocks))[:-1])
+        mechanism = self.model._mechanism(rows, told, labels, self.ranges)
+        with silent():
+            answers = np.array([mechanism._ask([places] if len(places) else []) for places in own])
+        return np.sort(answers, axis=0)
+
+    def whole(self, people: PeopleRows, of: str, args: Any) -> NDArray[np.int64]:
+        low, high = self.ranges[args["weight"]]
+        answers, points = people.prepared[:, args["weight"]], np.linspace(low, high, POINTS)
+        below, above = np.searchsorted(answers, points, "left"), np.searchsorted(answers, points, "right")
+        return np.asarray(-np.maximum(below, self.blocks - above), np.int64)
+
+
+class SampleAggregate(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Somebody else's estimator, fitted on blocks of people; its weights are the private medians of the blocks'.
 
     Which weights there are is seen by a fit to made-up rows. A block where the fit fails, or has other weights, counts
@@ -49,7 +131,8 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
     """
 
     model_: Any
-    loss_: PrivacyLoss
+    runs_foreign_code = True
+    bounds = None
 
     def __init__(
         self,
@@ -78,7 +161,7 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
         self.estimator, self.blocks, self.epsilon, self.weights = estimator, blocks, epsilon, weights
         self.classes, self.attributes, self.aggregation, self.relation = classes, attributes, aggregation, relation
 
-    def fit(self, X: Any, y: Any, who: Any = None) -> SampleAggregate:
+    def fit(self, X: Any, y: Any = None, who: Any = None) -> Self:
         """Fit the blocks, and combine their weights.
 
         Args:
@@ -89,26 +172,27 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
         Raises:
             MissingBounds, InvalidParameter: something has to be declared.
         """
-        name, labels = type(self).__name__, self._labels()
-        if self.epsilon is None:
-            raise InvalidParameter(f"{name} needs epsilon.", hint=f"{name}(…, epsilon=1)")
-        if self.weights is None:
-            raise MissingBounds(f"{name} needs weights=, the range of each weight.", hint="weights=(-10, 10)")
-        rows, told = np.asarray(listed_rows(X)), cell_by_cell(y)
-        if rows.dtype.kind == "O" and isinstance(X, list | tuple):
-            rows = object_numbers(rows)
-        if rows.dtype.kind not in "biuf":
+        labels = self._labels()
+        self._declared_ranges()
+        if np.asarray(listed_rows(X)).dtype.kind in "USmMV":
             raise InvalidParameter("X holds numbers.", hint="an array or a frame of numbers")
-        if rows.ndim != 2 or told.shape != rows.shape[:1]:
-            raise InvalidParameter("X has two dimensions, and y one number or label for each row.")
-        model = self._rehearsed(rows.shape[1], labels)
-        shapes = [np.shape(getattr(model, attribute)) for attribute in self.attributes]
-        size = sum(math.prod(shape) for shape in shapes)
-        ranges: Any = self.weights
-        pairs = [ranges] * size if np.ndim(ranges[0]) == 0 else [*ranges]
-        if len(pairs) != size:
-            raise InvalidParameter(f"weights= has {len(pairs)} pairs, and the estimator {size} weights.")
+        self.__dict__.pop("_columns", None)  # of a fit in a session
+        cells, _ = self._cells(X, reset=True)
+        if any(np.asarray(c).dtype.kind not in "biuf" for c in cells):
+            raise InvalidParameter("X holds numbers.", hint="an array or a frame of numbers")
+        rows = np.stack(cells, axis=1)
+        told = cell_by_cell(self._one_target(y, len(rows)))
+        model = self._rehearsed(rows.shape[1])
+        mechanism = self._mechanism(rows, told, labels, self._ranges(model))
+        with silent():
+            found: Any = mechanism.release(self._people(len(rows), who))
+        self.loss_, self._planned = mechanism.loss, mechanism.explain()
+        self._take({"weights": found}, model)
+        return self
 
+    def _mechanism(
+        self, rows: NDArray[Any], told: NDArray[Any], labels: list[Any] | None, pairs: Sequence[tuple[Any, Any]]
+    ) -> SampleAndAggregate:
         def weights_of(block: list[Any]) -> Any:
             own = np.concatenate(block)
             if labels is not None:
@@ -116,18 +200,85 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             fitted = clone(self.estimator).fit(rows[own], np.asarray(told[own].tolist()))
             if labels is not None and fitted.classes_.tolist() != labels:
                 raise InternalError("A label is not in this block.")  # its weights are of something else
-            return self._weights_of(fitted)
+            return np.concatenate([np.ravel(getattr(fitted, attribute)) for attribute in self.attributes])
 
         lower, upper = ([*ends] for ends in zip(*pairs, strict=True))
-        given: dict[str, Any] = {"aggregation": self.aggregation, "relation": self.relation}
-        mechanism = SampleAndAggregate(
-            weights_of, blocks=self.blocks, epsilon=self.epsilon, lower=lower, upper=upper, **given
-        )
-        found: Any = mechanism.release(self._people(len(rows), who))
+        given: dict[str, Any] = {"blocks": self.blocks, "aggregation": self.aggregation, "relation": self.relation}
+        return SampleAndAggregate(weights_of, epsilon=self.epsilon, lower=lower, upper=upper, **given)
+
+    def _declared_ranges(self) -> None:
+        name = type(self).__name__
+        if self.epsilon is None:
+            raise InvalidParameter(f"{name} needs epsilon.", hint=f"{name}(…, epsilon=1)")
+        if self.weights is None:
+            raise MissingBounds(f"{name} needs weights=, the range of each weight.", hint="weights=(-10, 10)")
+
+    def _ranges(self, model: Any) -> list[tuple[Any, Any]]:
+        """Return the range of each weight of a model."""
+        ranges: Any = self.weights
+        size = sum(math.prod(shape) for shape in self._shapes_of(model))
+        pairs = [ranges] * size if np.ndim(ranges[0]) == 0 else [*ranges]
+        if len(pairs) != size:
+            raise InvalidParameter(f"weights= has {len(pairs)} pairs, and the estimator {size} weights.")
+        return pairs
+
+    def _shapes_of(self, model: Any) -> list[tuple[int, ...]]:
+        return [np.shape(getattr(model, attribute)) for attribute in self.attributes]
+
+    def _check(self) -> None:
+        self._declared_ranges()
+        self._relation()
+        if self.aggregation != "median":
+            raise InvalidParameter("In a session blocks are combined by their medians.", hint="aggregation='median'")
+
+    def _declare(self, target: Fact | None) -> list[Any] | None:
+        if not is_classifier(self.estimator):
+            if isinstance(target, Values) or target is None:
+                raise InvalidParameter(
+                    "the target of a regressor has bounds, and no values.", hint="dp.Range(LOW, HIGH)"
+                )
+            column = DeclaredColumn.of("y", target)
+            self._target = column.low, column.high
+            return None
+        if self.classes is None and isinstance(target, Values):
+            self.classes = [value for value in target.values if value is not None]
+        return self._labels()
+
+    def _recipe(self, rows: int | None = None) -> BlockMedians:
+        pairs, none = self._ranges(self._rehearsed(self._width)), np.zeros((0, 1))
+        checked = self._mechanism(none, none, None, pairs)  # which refuses what cannot be
+        given: dict[str, Any] = {"ranges": tuple((float(low), float(high)) for low, high in pairs), "model": self}
+        given |= {"blocks": checked.blocks, "code": digest((self.estimator, self.classes, [*self.attributes]))}
+        return BlockMedians(self._columns, checked.epsilon, Fraction(0), **given)
+
+    @property
+    def _width(self) -> int:
+        """How many numbers a row of the declared columns has."""
+        return int(numbers_of(self._columns, [np.zeros(0)] * len(self._columns)).shape[1])
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {}
+
+    def _take(self, state: Any, model: Any = None) -> None:
+        model = self._rehearsed(self._width) if model is None else model
+        shapes = self._shapes_of(model)
         for attribute, shape, ends in zip(self.attributes, shapes, self._ends(shapes), strict=True):
-            setattr(model, attribute, np.reshape(found[ends], shape) if shape else found[ends][0])
-        self.model_, self.loss_, self._said = model, mechanism.loss, mechanism.explain()
-        return self
+            found = np.array(state["weights"][ends])
+            setattr(model, attribute, np.reshape(found, shape) if shape else found[0])
+        self.model_ = model
+
+    def _explained(self) -> str:
+        return SAID
+
+    def save(self, path: Any) -> None:
+        """Refuse: what is kept of somebody else's estimator would have to run its code.
+
+        Raises:
+            InvalidParameter: always.
+        """
+        raise InvalidParameter(
+            "a model of somebody else's estimator is not written to a file.", hint="keep model_.coef_"
+        )
 
     def _labels(self) -> list[Any] | None:
         if not is_classifier(self.estimator):
@@ -138,12 +289,11 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
             )
         return list(np.unique(np.asarray(self.classes)).tolist())
 
-    def _rehearsed(self, columns: int, labels: list[Any] | None) -> Any:
+    def _rehearsed(self, columns: int) -> Any:
         """Return the estimator fitted to made-up rows, which says what it learns."""
-        made = np.sin(np.arange(64 * columns)).reshape(64, columns)
+        labels, made = self._labels(), np.sin(np.arange(64 * columns)).reshape(64, columns)
         y = made[:, 0] if labels is None else np.resize(np.asarray(labels), 64)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with silent():
             model = clone(self.estimator).fit(made, y)
         missing = [attribute for attribute in self.attributes if not hasattr(model, attribute)]
         if missing:
@@ -151,9 +301,6 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
                 f"a fitted {type(model).__name__} has no {missing[0]}.", hint="attributes=[…]: its weights"
             )
         return model
-
-    def _weights_of(self, model: Any) -> Any:
-        return np.concatenate([np.ravel(getattr(model, attribute)) for attribute in self.attributes])
 
     @staticmethod
     def _ends(shapes: Sequence[tuple[int, ...]]) -> list[slice]:
@@ -175,17 +322,18 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
     def predict(self, X: Any) -> Any:
         """Return what the estimator predicts with the private weights."""
         check_is_fitted(self)
-        return self.model_.predict(X)
+        return self.model_.predict(self._given(X))
 
     def score(self, X: Any, y: Any) -> float:
         """Return the estimator's score on these rows, exactly: this is not private."""
         check_is_fitted(self)
-        return float(self.model_.score(X, y))
+        return float(self.model_.score(self._given(X), y))
 
-    def explain(self) -> str:
-        """Return how the weights were found, and what it cost, in sentences."""
-        check_is_fitted(self)
-        return self._said
+    def _given(self, X: Any) -> Any:
+        """Return rows of numbers: of a fit in a session each column as it was declared."""
+        if "_columns" in self.__dict__:
+            return numbers_of(self._columns, self._inputs(X))
+        return np.stack(self._cells(X, reset=False)[0], axis=1)
 
     @property
     def classes_(self) -> Any:
@@ -195,8 +343,8 @@ class SampleAggregate(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc] 
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.estimator_type = self.estimator.__sklearn_tags__().estimator_type
-        tags.classifier_tags = self.estimator.__sklearn_tags__().classifier_tags
-        tags.regressor_tags = self.estimator.__sklearn_tags__().regressor_tags
-        tags.target_tags.required, tags.non_deterministic = True, True
+        own = self.estimator.__sklearn_tags__()
+        tags.estimator_type, tags.input_tags.allow_nan = own.estimator_type, own.input_tags.allow_nan
+        tags.classifier_tags, tags.regressor_tags = own.classifier_tags, own.regressor_tags
+        tags.target_tags.required = True
         return tags

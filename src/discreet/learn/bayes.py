@@ -85,8 +85,7 @@ class ClassTerms:
     @property
     def said(self) -> Any:
         """The terms as plain values."""
-        columns = [[c.name, c.low, c.high, None if c.values is None else [*map(repr, c.values)]] for c in self.columns]
-        return ["class terms", columns]
+        return ["class terms", [c.said for c in self.columns]]
 
     def encode(self, cells: Iterable[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the places and the values of the terms of `n` rows, in steps of 2^-12."""

@@ -74,7 +74,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """
         self._check()
         self._declared()
-        cells = self._cells(X, reset=True)
+        cells, names = self._cells(X, reset=True)
+        self._columns = read_bounds(self.bounds, names, named=hasattr(self, "feature_names_in_"))
         rows = len(cells[0])
         target = self._goal(y, rows)
         # their number is public under replace, where each row is a unit and none is dropped
@@ -168,11 +169,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _inputs(self, X: Any) -> list[Floats]:
         """Return each column of X as numbers within its bounds."""
-        cells = self._cells(X, reset=False)
+        cells, _ = self._cells(X, reset=False)
         return [column.read(c) for column, c in zip(self._columns, cells, strict=True)]
 
-    def _cells(self, X: Any, *, reset: bool) -> list[NDArray[Any]]:
-        """Return each column of X as it is; only dtype and number of columns may raise."""
+    def _cells(self, X: Any, *, reset: bool) -> tuple[list[NDArray[Any]], list[str]]:
+        """Return each column of X as it is, and their names; only dtype and number of columns may raise."""
         frame = _frame_names(X)
         if frame is not None:
             self._check_frame(X, frame, reset=reset)
@@ -188,10 +189,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             array = validate_data(self, X, **kept)
             cells = list(np.asarray(array).T)
             frame = [f"column {i}" for i in range(len(cells))]
-        if reset:
-            named = hasattr(self, "feature_names_in_")
-            self._columns = read_bounds(self.bounds, frame, named=named)
-        return cells
+        return cells, frame
 
     def _only_numbers(self) -> None:
         """Refuse columns of declared values."""

@@ -25,15 +25,17 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.on_arrays import run_on_arrays
 from discreet.engine.person_recipe import PersonRecipe, as_json
+from discreet.engine.plain_copy import WHOLE, is_own_class
 from discreet.engine.recipe import Draw
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.asked import AskedColumns, in_cells, middle_of
-from discreet.learn.features import DeclaredColumn, cell_by_cell, equal, fact_of
+from discreet.learn.features import DeclaredColumn, cell_by_cell, equal, fact_of, number, read_bounds
 from discreet.learn.losses import Floats
+from discreet.learn.trusted import SAID, digest, rows_as_given, silent
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import person_part, plan_recipe
 from discreet.plan.person_rows import PersonRows, person_rows
@@ -96,6 +98,11 @@ class Evaluation:
     confusion: NDArray[np.int64] | None = None
     calibration: tuple[tuple[float, float, float | None], ...] = ()
     _receipt: Any = field(default=None, repr=False, compare=False)
+    _planned: str = field(default="", repr=False, compare=False)
+
+    def explain(self) -> str:
+        """Return what was read and drawn, and whose code saw it, in sentences."""
+        return self._planned
 
     def __getattr__(self, name: str) -> EvaluatedNumber:
         numbers: Mapping[str, EvaluatedNumber] = self.__dict__.get("numbers", {})
@@ -152,8 +159,8 @@ def evaluate(
         confidence: of the intervals.
 
     Guarantee:
-        (ε, δ)-DP for each row, under `relation`, if the model's answer for a row follows from that row alone. What the
-        model prints, and how long it takes, is not hidden.
+        (ε, δ)-DP for each row, under `relation`, if the model's answer for a row follows from that row alone. How long
+        it takes is not hidden.
 
     >>> from discreet.learn import LogisticRegression
     >>> X = np.array([[-1.0], [1.0]] * 500)
@@ -227,11 +234,17 @@ class _Asked:
         found, scores = _answers(model, X, len(told))
         if self.target is not None:
             return self.errors(DeclaredColumn("y", *self.target).read(told), found), len(told)
-        labels, guessed = np.full(len(told), len(self.labels)), np.full(len(told), len(self.labels))
+        labels = np.full(len(told), len(self.labels))
         for k, label in enumerate(self.labels):
             labels[equal(told, label)] = k
+        return self.cells(labels, self.places(found), scores), len(told)
+
+    def places(self, found: Sequence[Any]) -> NDArray[np.int64]:
+        """Return the places of predicted labels; the number of labels for every other."""
+        guessed = np.full(len(found), len(self.labels))
+        for k, label in enumerate(self.labels):
             guessed[[i for i, one in enumerate(found) if _is(one, label)]] = k
-        return self.cells(labels, guessed, scores), len(told)
+        return guessed
 
     def cells(self, labels: NDArray[Any], guessed: NDArray[Any], scores: Floats | None) -> dict[str, NDArray[Any]]:
         """Return the cell of each row, and whether its prediction is wrong; rows without a declared label are in none.
@@ -275,6 +288,7 @@ class Evaluating(PersonRecipe):
         middles: of the bounds of a session's columns, the target's last.
         weights: of the model, for the identity of the question.
         model: the fitted model, of a session.
+        trusted: of somebody else's model in a session what tells it from others, and the columns that it reads.
     """
 
     asked: _Asked
@@ -286,6 +300,7 @@ class Evaluating(PersonRecipe):
     middles: tuple[float, ...] = ()
     weights: tuple[tuple[float, ...], ...] = ()
     model: Any = field(default=None, repr=False, compare=False)
+    trusted: tuple[str, tuple[DeclaredColumn, ...]] | None = None
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         rows = self._read(tables)
@@ -294,13 +309,14 @@ class Evaluating(PersonRecipe):
         if self.asked.target is None:
             width = len(self.asked.labels) * self.asked.guesses
             parts = [
-                person_part("mistakes", rows, width=2, norms=in_cells(2, m)),
-                person_part("cells", rows, width=width, norms=in_cells(width, m)),
+                person_part(self._name("mistakes"), rows, width=2, norms=in_cells(2, m)),
+                person_part(self._name("cells"), rows, width=width, norms=in_cells(width, m)),
             ]
         else:
             one = m << _FINE
-            parts = [person_part("sums", rows, width=5, norms=Sensitivity(5, one))]
-        features = None if self.model is None else self.model._features.said
+            parts = [person_part(self._name("sums"), rows, width=5, norms=Sensitivity(5, one))]
+        own = self.model is not None and self.trusted is None
+        features = self.model._features.said if own else repr(self.trusted)
         kind = None if self.model is None else type(self.model).__name__
         said = {"evaluated": repr(self.asked), "weights": self.weights, "features": features, "kind": kind}
         return plan_recipe(parts, **given, parameters=said)
@@ -310,10 +326,15 @@ class Evaluating(PersonRecipe):
             return person_rows(self.sql, tables, rows=self.per_person)
         return person_rows(f"SELECT {', '.join(self.asked.facts)} FROM rows", tables)
 
+    def _name(self, of: str) -> str:
+        """Return what a plan and a certificate call a part: they say whose code makes it."""
+        return of if self.trusted is None else f"{of} by trusted code of the caller's"
+
     def run(self, plan: Plan) -> Running[Any]:
-        if self.asked.target is not None:
-            return {"sums": [*(yield Draw("sums"))]}
-        return {"mistakes": [*(yield Draw("mistakes"))], "cells": [*(yield Draw("cells"))]}
+        state = {}
+        for of in ("mistakes", "cells") if self.asked.target is None else ("sums",):
+            state[of] = [*(yield Draw(self._name(of)))]
+        return state
 
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         return ["part", "noisy"], [[name, value] for name, values in state.items() for value in values]
@@ -321,20 +342,25 @@ class Evaluating(PersonRecipe):
     def prepare(self, people: PeopleRows) -> Any:
         if self.model is None:
             return {name: people.real(name) for name in self.asked.facts}
-        features = self.model._features
+        columns = self.model._features.columns if self.trusted is None else self.trusted[1]
         read = [
             people.real(f"x{i}") + self.middles[i] if c.values is None else people.column(f"x{i}")
-            for i, c in enumerate(features.columns)
+            for i, c in enumerate(columns)
         ]
-        z = features.scores(read, self.model._weights, len(people.matrix))
-        found = self.model.answers_of(z)
+        n, scores = len(people.matrix), None
+        if self.trusted is None:
+            z = self.model._features.scores(read, self.model._weights, n)
+            found, scores = self.model.answers_of(z), z[:, 0]
+        else:
+            cells = [np.clip(own, 0, len(c.values)) if c.values else own for c, own in zip(columns, read, strict=True)]
+            found = _asked_twice(self.model, rows_as_given(columns, cells, self.model), n)
         if self.asked.target is not None:
             low, high = self.asked.target
             return self.asked.errors(np.clip(people.real("y") + self.middles[-1], low, high), found)
-        return self.asked.cells(people.column("y"), found, z[:, 0])
+        return self.asked.cells(people.column("y"), self.asked.places(found) if scores is None else found, scores)
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
-        known = people.prepared
+        known, of = people.prepared, of.split()[0]
         n = len(people.matrix)
         if of == "sums":
             e, y = known["error"] * 2, known["y"]
@@ -358,10 +384,12 @@ class Evaluating(PersonRecipe):
 
     def evaluated(self, plan: Plan, state: Any, receipt: Receipt | None = None) -> Evaluation:
         """Return the evaluation of noisy numbers."""
-        laws = {part.name: part.law.noise for part in plan.parts}  # type: ignore[union-attr]  # noise that was chosen
+        laws = {part.name.split()[0]: part.law.noise for part in plan.parts}  # type: ignore[union-attr]  # noise that was chosen
         loss, level = PrivacyLoss(plan.payers[0].events), float(self.confidence)
+        planned = plan.explain() if self.trusted is None else f"{plan.explain()}\n{SAID}"
         if self.asked.target is not None:
-            return Evaluation(self._of_sums(state["sums"], laws["sums"]), loss, level, _receipt=receipt)
+            found = self._of_sums(state["sums"], laws["sums"])
+            return Evaluation(found, loss, level, _receipt=receipt, _planned=planned)
         numbers = _of_mistakes(state["mistakes"], laws["mistakes"], level)
         k, cells = len(self.asked.labels), np.array(state["cells"], np.float64)
         by_label = cells.reshape(k, self.asked.guesses)
@@ -372,7 +400,7 @@ class Evaluating(PersonRecipe):
             half = BINS // 2
             by_label = np.stack([by_label[:, :half].sum(axis=1), by_label[:, half:].sum(axis=1)], axis=1)
         confusion = np.clip(by_label, -(2.0**62), 2.0**62).astype(np.int64)
-        return Evaluation(numbers, loss, level, confusion, calibration, receipt)
+        return Evaluation(numbers, loss, level, confusion, calibration, receipt, planned)
 
     def _of_sums(self, sums: list[int], law: Additive) -> dict[str, EvaluatedNumber]:
         """Return a regressor's numbers, in the units of the target."""
@@ -497,7 +525,7 @@ def _shown(numbers: Mapping[str, EvaluatedNumber]) -> tuple[list[str], list[tupl
 
 def is_own(model: Any) -> bool:
     """Return whether a model is one of the package's own, whose answer for a row follows from that row alone."""
-    return type(model).__module__.startswith("discreet.learn.") and hasattr(model, "answers_of")
+    return is_own_class(type(model), "learn") and hasattr(type(model), "answers_of")
 
 
 def evaluation_of(
@@ -507,8 +535,10 @@ def evaluation_of(
     epsilon: Real,
     delta: Real,
     confidence: Real,
+    *,
+    trusted: bool = False,
 ) -> Evaluating:
-    """Return the recipe that measures a fitted model of discreet's own in a session; `session.evaluate` performs it.
+    """Return the recipe that measures a fitted model in a session; `session.evaluate` performs it.
 
     Args:
         model: fitted.
@@ -517,16 +547,25 @@ def evaluation_of(
         epsilon: the ε to be spent.
         delta: the δ to be spent.
         confidence: of the intervals.
+        trusted: whether it is somebody else's, which is called on rows as they are.
 
     Raises:
         PlanError, InvalidParameter: it cannot be measured so.
     """
-    what, columns = _Asked.of(model, None, None), AskedColumns.of(tables, *asked)
-    _check_numbers(model, what)
-    own = model._features.columns
-    if len(columns.facts) != len(own):
-        raise InvalidParameter(f"features= has {len(columns.facts)} columns, and the model has {len(own)}.")
-    facts = {}
+    columns = AskedColumns.of(tables, *asked)
+    if trusted:
+        goal = columns.target
+        labels = [v for v in goal.values if v is not None] if isinstance(goal, Values) else None
+        what = _Asked.of(model, labels, None if labels else goal)
+        own = read_bounds(columns.facts, list(columns.facts), named=True)
+    else:
+        what = _Asked.of(model, None, None)
+        _check_numbers(model, what)
+        own = model._features.columns
+    wanted = getattr(model, "n_features_in_", len(own)) if trusted else len(own)
+    if len(columns.facts) != wanted:
+        raise InvalidParameter(f"features= has {len(columns.facts)} columns, and the model has {wanted}.")
+    facts: dict[str, Fact] = {}
     for c, (name, fact) in zip(own, columns.facts.items(), strict=True):
         if c.values is None and isinstance(fact, Values):
             raise InvalidParameter(f"The model reads a number where {name!r} has declared values.")
@@ -543,8 +582,9 @@ def evaluation_of(
         columns.sql(None if what.target is not None else what.labels),
         columns.per_person,
         middles,
-        tuple(map(tuple, model._weights.tolist())),
+        () if trusted else tuple(map(tuple, model._weights.tolist())),
         model,
+        (digest(model), own) if trusted else None,
     )
 
 
@@ -572,14 +612,17 @@ def _answers(model: Any, X: Any, n: int) -> tuple[Any, Floats | None]:
     rows = X if hasattr(X, "iloc") else np.asarray(X)
     if len(rows) != n:
         raise InvalidParameter("X and y have different lengths.")
+    return _asked_twice(model, rows, n), None
+
+
+def _asked_twice(model: Any, rows: Any, n: int) -> Any:
+    """Return the answers of somebody else's model for `n` rows, or NaN or None; nothing else of it leaves."""
     taken = rows.iloc.__getitem__ if hasattr(rows, "iloc") else rows.__getitem__
-    regressor = is_regressor(model)
-    found: list[Any] = [math.nan if regressor else None] * n
-    for first in range(0, n, _BLOCK):
-        places = np.arange(first, min(first + _BLOCK, n))
-        for i, one in zip(places, _of_block(model, taken, places), strict=True):
-            found[i] = one
-    return (np.array([_number(one) for one in found]) if regressor else found), None
+    found: list[Any] = []
+    with silent():
+        for first in range(0, n, _BLOCK):
+            found += _of_block(model, taken, np.arange(first, min(first + _BLOCK, n)))
+    return np.array([number(one) for one in found], np.float64) if is_regressor(model) else found
 
 
 def _of_block(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any]:
@@ -598,13 +641,10 @@ def _of_block(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any]:
 
 def _asked_once(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any] | None:
     """Return a model's answers, or None where it fails: what it says of that may tell of the rows."""
-    import warnings
-
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            found = np.asarray(model.predict(taken(places)))
-            return found.tolist() if found.shape == places.shape else None
+        found = np.asarray(model.predict(taken(places)))
+        # what is no plain value could be code too
+        return [a if type(a) in WHOLE else None for a in found.tolist()] if found.shape == places.shape else None
     except KeyboardInterrupt:
         raise
     except BaseException:
@@ -616,10 +656,3 @@ def _is(a: Any, b: Any) -> bool:
         return bool(a == b)
     except Exception:
         return False
-
-
-def _number(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan

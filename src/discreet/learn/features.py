@@ -68,6 +68,11 @@ class DeclaredColumn:
         """What a missing number becomes; of values, another one."""
         return (self.low + self.high) / 2 if self.values is None else self.high
 
+    @property
+    def said(self) -> Any:
+        """What is declared as plain values."""
+        return [self.name, self.low, self.high, None if self.values is None else [*map(repr, self.values)]]
+
     def read(self, cells: Any) -> Floats:
         """Return a column of data as numbers within the bounds, whatever stands in it."""
         if self.values is None:
@@ -193,8 +198,15 @@ class Features:
     @property
     def said(self) -> Any:
         """The features as plain values."""
-        columns = [[c.name, c.low, c.high, None if c.values is None else [*map(repr, c.values)]] for c in self.columns]
-        return [self.basis, self.knots, columns]
+        return [self.basis, self.knots, [c.said for c in self.columns]]
+
+
+def numbers_of(columns: Sequence[DeclaredColumn], cells: Iterable[NDArray[Any]]) -> Floats:
+    """Return rows of numbers: of a column of values a 1 in the place of each."""
+    found: list[Any] = []
+    for c, own in zip(columns, cells, strict=True):
+        found += [own] if c.values is None else [own == k for k in range(len(c.values) + 1)]
+    return np.stack(found, axis=1).astype(np.float64)
 
 
 def read_bounds(bounds: Any, names: Sequence[str], *, named: bool) -> tuple[DeclaredColumn, ...]:
@@ -278,10 +290,11 @@ def _numbers(cells: Any) -> Floats:
     array = np.asarray(cells)
     if array.dtype.kind in "biuf":
         return array.astype(np.float64)
-    return np.array([_number(cell) for cell in array.tolist()], np.float64)
+    return np.array([number(cell) for cell in array.tolist()], np.float64)
 
 
-def _number(cell: Any) -> float:
+def number(cell: Any) -> float:
+    """Return a cell as a float; NaN where it is no number."""
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):

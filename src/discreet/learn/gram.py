@@ -28,7 +28,7 @@ from discreet.engine.row_factor import RowFactor
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import FeatureRows
 from discreet.learn.estimator import PrivateEstimator
-from discreet.learn.features import BITS, DeclaredColumn, Features
+from discreet.learn.features import BITS, DeclaredColumn, Features, numbers_of
 from discreet.learn.losses import Floats, Squared
 from discreet.plan.parts import PersonPart, person_part, plan_recipe
 from discreet.privacy.exact import Real, count
@@ -212,10 +212,7 @@ class NoisyMoments(PrivateEstimator):
     def _matrix(self, X: Any) -> Floats:
         """Return the features of rows, in the units of the data."""
         check_is_fitted(self)
-        found = []
-        for c, cells in zip(self._columns, self._inputs(X), strict=True):
-            found += [cells] if c.values is None else [cells == k for k in range(len(c.values) + 1)]
-        return np.stack(found, axis=1).astype(np.float64)
+        return numbers_of(self._columns, self._inputs(X))
 
     def _explained(self) -> str:
         return f"A Gram matrix of {len(self.terms_)} features of {len(self._columns)} columns, drawn once."

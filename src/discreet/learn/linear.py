@@ -17,7 +17,6 @@ from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.asked import FeatureRows
 from discreet.learn.descent import LinearDescent
 from discreet.learn.estimator import PrivateEstimator
-from discreet.learn.evaluation import Evaluating, evaluation_of
 from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
 from discreet.learn.gram import GramRegression
 from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
@@ -34,14 +33,6 @@ class ScoredModel(PrivateEstimator):
     _weights: Floats
     _features: Any
     _target: DeclaredColumn
-
-    def evaluation_of(self, *asked: Any) -> Evaluating:
-        """Return the recipe that measures this fitted model in a session; `session.evaluate` performs it.
-
-        Raises:
-            PlanError, InvalidParameter: it cannot be measured so.
-        """
-        return evaluation_of(self, *asked)
 
     @abstractmethod
     def rebuild(self, outputs: int) -> Floats:
