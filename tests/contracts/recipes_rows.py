@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -43,7 +43,9 @@ from discreet.recipes import (
     person_rows,
     plan_recipe,
 )
-from tests.contracts.recipes_row import RecipeRow
+from discreet.synth.census import CensusRelease
+from discreet.synth.hierarchical import AskedHierarchy
+from tests.contracts.recipes_row import FACTS, UNIT, RecipeRow
 
 ASKED: Mapping[str, Any] = MappingProxyType({"population": "p", "version": None, "epsilon": 1})
 ROW = PrivacyUnit.row()
@@ -258,6 +260,25 @@ class Online(PersonRecipe):
 MANY = ("SELECT COUNT(*) AS k, SUM(x) AS s FROM t", "SELECT ward, COUNT(*) AS k FROM t GROUP BY ward")
 POISSON, FIXED = PoissonSampling(Fraction(1, 3)), FixedSizeSampling(100, 5000)
 FLOWS = "SELECT ward, COUNT(*) AS k, SUM(x) AS s FROM t GROUP BY ward"
+
+
+def census(kind: type[CensusRelease] = CensusRelease) -> CensusRelease:
+    """A census-style release: three levels with the whole table, a histogram of two attributes."""
+    table = TableSchema("t", dict(FACTS_TYPES), FACTS, UNIT, Relation.ADD_REMOVE)
+    given: dict[str, Any] = {"levels": ["ward", "n"], "attributes": ["x"], "bins": 2, "units": WARDS}
+    made = AskedHierarchy(1, "1e-6", **given).recipe([table])
+    return kind(**{f.name: getattr(made, f.name) for f in fields(made)})
+
+
+def census_of_rows() -> CensusRelease:
+    """The same of rows, with their number as it is."""
+    return replace(census(), fixed=True, per_person=1)
+
+
+WARDS = {"ward": ["a", "a", "b"], "n": [0, 1, 1]}
+FACTS_TYPES = {"ward": Type.TEXT, "x": Type.REAL, "n": Type.INT}
+
+
 ROWS = (
     question("sums", "SELECT COUNT(*) AS k, SUM(x) AS s, AVG(n) AS a, COUNT(DISTINCT n) AS d FROM t WHERE n > 0"),
     question("sums of rows", "SELECT COUNT(*) AS k, SUM(x) AS s FROM t", unit=ROW),
@@ -279,6 +300,8 @@ ROWS = (
     RecipeRow("sampled", lambda: Tally(times=3, sampling=POISSON), relations=(Relation.ADD_REMOVE,)),
     RecipeRow("of fixed size", lambda: Tally(times=3, sampling=FIXED), relations=(Relation.REPLACE,)),
     RecipeRow("one of steps", lambda: Tally(times=6, sampling=OneOfSteps(3)), relations=(Relation.ADD_REMOVE,)),
+    RecipeRow("census release", census),
+    RecipeRow("census release of all rows", census_of_rows, unit=ROW, relations=(Relation.REPLACE,)),
     RecipeRow("whole", Worst),
     RecipeRow("whole of a sample", lambda: Worst(sampling=POISSON), relations=(Relation.ADD_REMOVE,)),
     RecipeRow("over time", Steps),

@@ -16,11 +16,16 @@ import numpy as np
 import pytest
 
 from discreet.catalog.schema import TableSchema
+from discreet.engine.row_places import RowPlaces
+from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.plan import Plan
+from discreet.plan.planner import make_query
+from discreet.privacy.event import Composed
 from discreet.privacy.unit import Relation
 from discreet.recipes import Draw, PeopleRows, Running, Sensitivity
+from discreet.synth.census import CensusRelease
 from tests.contracts.recipes import CHECKS, SHORT, Effort, Move, RecipeRow, bounds, faults, moves, private_parts
-from tests.contracts.recipes_rows import ROWS, Counts, Moments, Tally, Worst
+from tests.contracts.recipes_rows import ROWS, Counts, Moments, Tally, Worst, census
 from tests.house.test_docs import blocks
 from tests.house.tree import ROOT
 
@@ -248,6 +253,37 @@ class OfASize(Worst):
         return np.zeros(people.size, np.int64)
 
 
+class CountsTwice(CensusRelease):
+    """A row counts in its unit, and in the next one."""
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> RowPlaces:
+        own = super().each(people, of, args)
+        places = np.concatenate([own.places, (own.places + 1) % own.width], axis=1)
+        return RowPlaces(people.starts, places, own.width)
+
+
+class LeavesOneOut(CensusRelease):
+    """A level is measured and not charged."""
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        plan = super().plan(tables, part)
+        (payer,) = plan.payers
+        events = sum((p.events for p in plan.parts[:-1]), Composed())  # type: ignore[attr-defined]  # they are parts
+        return replace(plan, payers=(replace(payer, events=events),))
+
+
+class KnowsTheRows(CensusRelease):
+    """The number of rows is taken for public where people come and go."""
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        plan = super().plan(tables, part)
+        query = make_query("SELECT COUNT(*) AS n FROM t", tables, population="", version=None, epsilon=1)
+        narrow = (DiscreteLaplaceNoise(Fraction(1, 1024)),)
+        allocation = replace(query.allocation, noises=narrow, events=Composed())
+        query = replace(query, sensitivities=(Sensitivity(0, 0),), allocation=allocation)
+        return replace(plan, measurements=(query,))
+
+
 TWINS: tuple[tuple[type[Any] | Callable[[], Any], set[str]], ...] = (
     (Unclipped, {"clipped"}),
     (UnclippedWhole, {"bounds"}),
@@ -269,6 +305,9 @@ TWINS: tuple[tuple[type[Any] | Callable[[], Any], set[str]], ...] = (
     (TakesLogarithms, {"hostile noise"}),
     (Forgets, {"replay"}),
     (OfASize, {"raises"}),
+    (lambda: census(CountsTwice), {"clipped"}),
+    (lambda: census(LeavesOneOut), {"verified"}),
+    (lambda: census(KnowsTheRows), {"verified"}),
     (EXAMPLES["counts_years"].make, {"clipped"}),
     (EXAMPLES["divides_by_people"].make, {"own rows"}),
 )

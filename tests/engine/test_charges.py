@@ -230,6 +230,10 @@ def synthesizes(s: Session) -> object:
     return s.synthesize(epsilon=1, delta=DELTA, columns=["n", "w"])
 
 
+def counts_units(s: Session) -> object:
+    return s.hierarchy(epsilon=1, delta=DELTA, levels=["n"], attributes=["w"], bins=5)
+
+
 def summary(s: Session) -> object:
     return spending_of(next(iter(s.accounts.values())), epsilon=1, fresh=True)
 
@@ -329,6 +333,7 @@ ASKED: dict[str, Asked] = {
     "evaluate": Asked(evaluates, [laplace(1 << 9, 5 << 9)] * 5),
     "evaluate, trusted code": Asked(evaluates_other, [laplace(1 << 9, 5 << 9)] * 5),
     "synthesize": Asked(synthesizes, [gaussian(MU)], delta=D),
+    "hierarchy": Asked(counts_units, [gaussian(MU)], delta=D),
     "summary of what people spent": Asked(summary, [laplace(1, 1)]),
 }
 

@@ -25,6 +25,8 @@ NO_GUARANTEE = {
     "EvaluatedNumber": "made of noisy counts",
     "Evaluation": "made of noisy counts",
     "Shares": "made of reports that were released",
+    "HierarchyErrors": "made of a plan",
+    "HierarchyPlan": "a plan",
     "Synthetic": "made of noisy tables",
     "SyntheticReport": "made of noisy tables",
     "SyntheticRows": "made of noisy tables",

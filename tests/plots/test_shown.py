@@ -112,3 +112,17 @@ def test_what_is_no_plan_of_one_query_has_no_choice(session: Session) -> None:
         with pytest.raises(InvalidParameter, match=said) as caught:
             plots.choice(plan, **how)
         assert caught.value.hint
+
+
+def test_a_spectrum_has_the_errors_of_each_level() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "x": [1, 2]})
+    ranges = {"a": dp.Range(1, 2, integer=True), "x": dp.Range(1, 2, integer=True)}
+    given: dict[str, Any] = {"unit": dp.PrivacyUnit.row(), "columns": ranges, "budget": dp.Budget(9, "1e-5")}
+    with dp.connect({"t": frame}, population="p", ledger=":memory:", **given) as s:
+        plan = s.plan_hierarchy(levels=["a"], attributes=["x"], epsilon=1, delta="1e-6")
+    found = {(p["series"], p["epsilon"]): p["error"] for p in rows(plots.spectrum(plan, epsilons=[1, 2]), "series")}
+    assert found == {(level, e): error for e, level, table, error in plan.spectrum([1, 2]) if table == "total"}
+    with pytest.raises(InvalidParameter, match="no table of this release"):
+        plots.spectrum(plan, table="town")
+    with pytest.raises(InvalidParameter, match="census-style release"):
+        plots.spectrum(1)

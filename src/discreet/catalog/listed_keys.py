@@ -154,7 +154,9 @@ def _as(value: Scalar, kind: Type | None, name: str, *, text: bool) -> Scalar:
             case Type.DATE, dt.datetime() if value == dt.datetime(value.year, value.month, value.day):
                 found = value.date()
             case _:
-                found = value if kind in (Type.TEXT, Values(value).type) else None  # text is read as what is declared
+                found = (
+                    value if kind is Type.TEXT or kind is Values(value).type else None
+                )  # text is read as what is declared
     except (ValueError, OverflowError):
         found = None
     if found is None:

@@ -656,6 +656,81 @@ class Session:
         room = importlib.import_module("discreet.synth.asked")
         return room, room.AskedSynthesis(*given).recipe(self._desk.tables)
 
+    def hierarchy(
+        self,
+        *,
+        levels: Sequence[str] | Mapping[str, int],
+        attributes: Sequence[str],
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        table: str | None = None,
+        code: str | None = None,
+        units: object = None,
+        invariants: Collection[str] = (),
+        weights: str | Mapping[str, tuple[Real, Real]] | None = None,
+        loss: Mapping[tuple[str, str], Real] | None = None,
+        filler: Mapping[str, Any] | None = None,
+        bins: int = 100,
+        fresh: bool = False,
+    ) -> Any:
+        """Make census-style tables of all levels of units that agree, charged to the ledger before the data is read.
+
+        The same again is answered from the ledger, free. At most `max_rows` rows of a person are read.
+
+        Args:
+            levels: nested columns of units from the coarsest to the finest; or with `code` the length of each level's
+                prefix, {"county": 5, "tract": 11}.
+            attributes: columns of the histograms, whose values or bounds are declared.
+            epsilon: the ε to be spent.
+            delta: the δ to be spent, above 0.
+            table: the table, where there are several.
+            code: the column of which the levels are prefixes.
+            units: the public units: a frame, the path of a CSV file, or the name of a public table; what is declared
+                of their columns where it is left out.
+            invariants: ["total"], where each row is a unit that is replaced: then the number of rows is exact.
+            weights: shares of the budget, as pairs of totals and histograms for "all" and each level; or "optimise".
+            loss: for "optimise", how much each error counts: {("tract", "cells"): 1}.
+            filler: for columns, the value that NULL and what is not public count as; else they are apart.
+            bins: the most bins of a range.
+            fresh: whether to draw again even if it is stored.
+
+        Returns:
+            A `discreet.synth.Hierarchy`, with `table`, `microdata`, `errors`, `to_arrow` and `certificate`.
+
+        Raises:
+            PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `synthesize`.
+        """
+        given = (levels, attributes, table, code, units, invariants, weights, loss, filler, bins)
+        return self._desk.perform(self._hierarchy(epsilon, delta, *given), fresh=fresh, ours=False)
+
+    def plan_hierarchy(
+        self, *, epsilon: Real | None = None, delta: Real | None = None, levels: Any, attributes: Any, **asked: Any
+    ) -> Any:
+        """Decide a census-style release without asking for it: its price and its errors, free; no data is touched.
+
+        Args:
+            epsilon: as in `hierarchy`.
+            delta: as in `hierarchy`.
+            levels: as in `hierarchy`.
+            attributes: as in `hierarchy`.
+            asked: everything else but `fresh`, as in `hierarchy`.
+
+        Returns:
+            A plan, with `errors`, `spectrum`, `weights` and `cost`.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be made as asked.
+        """
+        recipe = self._hierarchy(epsilon, delta, levels, attributes, **asked)
+        return recipe.described(self._desk.plan(recipe))
+
+    def _hierarchy(self, *given: Any, **asked: Any) -> Any:
+        self._refuse_two("a release")
+        room = importlib.import_module("discreet.synth.hierarchical")
+        if unknown := [name for name in asked if name not in room.AskedHierarchy.__slots__]:
+            raise InvalidParameter(f"plan_hierarchy takes no {unknown[0]}=.", hint="see help(session.hierarchy)")
+        return room.AskedHierarchy(*given, **asked).recipe(self._desk.tables)
+
     def _own(self, estimator: Any, can: str, trusted_code: bool) -> Any:
         """Return a plain copy of an estimator of the package's own: only these run beside the data untrusted; of any
         other, that is trusted, itself.

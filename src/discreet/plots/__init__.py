@@ -23,6 +23,7 @@ from discreet.plots.loss import delta as delta
 from discreet.plots.loss import privacy as privacy
 from discreet.plots.loss import tradeoff as tradeoff
 from discreet.plots.neighbours import densities as densities
+from discreet.plots.spectrum import spectrum as spectrum
 from discreet.plots.vega import check as check
 from discreet.plots.vega import save as save
 from discreet.plots.widths import error as error

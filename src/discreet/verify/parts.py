@@ -26,7 +26,8 @@ from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.claim import PartClaim, PartKind, PlanClaim
-from discreet.verify.person_rows import derive_rows
+from discreet.verify.derive import PrivateRows
+from discreet.verify.person_rows import DerivedRows, derive_rows
 from discreet.verify.shapes import reject
 
 
@@ -72,10 +73,14 @@ def check_parts(claim: PlanClaim) -> None:
     """
     if len({part.name for part in claim.parts}) < len(claim.parts):
         reject("the names of private parts")
+    read: list[tuple[str, PrivateRows, DerivedRows]] = []
     for part in claim.parts:
         if (type(part.law), type(_inner(part.law))) not in _KNOWN or type(part.sampling) not in _SCHEMES:
             reject("the mechanism of a private part")
-        found = derive_rows(part.sql, part.source)
+        found = next((rows for sql, source, rows in read if (sql, source) == (part.sql, part.source)), None)
+        if found is None:  # parts often share their statement
+            found = derive_rows(part.sql, part.source)
+            read.append((part.sql, part.source, found))
         if found.rows > part.rows:
             reject("how many rows of a person are kept")
         # else the sum of a person's squares could leave the 64 bits in which it is compared

@@ -15,7 +15,9 @@ from discreet.catalog.schema import Range, TableSchema
 from discreet.catalog.types import Type
 from discreet.engine.on_arrays import run_on_arrays
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.synth.census import KINDS
 from discreet.synth.domain import SynthColumn
+from discreet.synth.hierarchical import AskedHierarchy
 from discreet.synth.recipe import AdaptiveSynthesis
 from tests.contracts.audit_row import AuditRow
 from tests.contracts.families.learn import DELTA, ERROR, Seen
@@ -59,5 +61,32 @@ def canaries(of: str, candidates: tuple[tuple[int, int], ...]) -> AuditRow:
     return AuditRow(of, "canaries", audited(1), audited(MORE), "tables of ε = 100 charged as 1", 500, 2000)
 
 
-AUDITS = [canaries("Adaptive", ((0, 1),)), canaries("Independent", ())]
+def units_of_their_own(of: str) -> AuditRow:
+    """People each of whom is alone in a unit, under replace: one who is not there stands in a unit beside all."""
+
+    def audited(epsilon: int) -> Callable[[int], Any]:
+        def audit(people: int) -> Seen:
+            types, unit = {"who": Type.INT, "one": Type.INT}, PrivacyUnit.row()
+            facts = {"who": Range(0, people, integer=True), "one": Range(0, 1, integer=True)}
+            table = TableSchema("rows", types, facts, unit, Relation.REPLACE)
+            recipe = AskedHierarchy(epsilon, DELTA, ["who"], ["one"]).recipe([table])
+            plan = recipe.plan([table])
+
+            def train(there: Any) -> Any:
+                at = np.full(people, people)
+                at[np.asarray(there)] = np.asarray(there)
+                state = run_on_arrays(recipe, plan, np.arange(people), {"c0": at, "c1": np.zeros(people)})
+                totals, cells = (np.array(state[f"{kind} 1"].split(), np.int64) for kind in KINDS)
+                return totals + cells.reshape(-1, recipe.attributes.cells)[:, 0]
+
+            claim = PrivacyLoss(replace(recipe, epsilon=Fraction(1)).plan([table]).payers[0].events)
+            found = one_run(train, np.arange(people), lambda m, who: float(m[int(who)]), claim, error=ERROR)
+            return Seen(found.violated)
+
+        return audit
+
+    return AuditRow(of, "units of their own", audited(1), audited(MORE), "tables of ε = 100 charged as 1", 500, 2000)
+
+
+AUDITS = [units_of_their_own("Hierarchy"), canaries("Adaptive", ((0, 1),)), canaries("Independent", ())]
 """The audits of this family."""

@@ -1,0 +1,432 @@
+"""Census-style releases: totals and histograms of every level of units in one plan, and tables that agree.
+
+Guarantee:
+    (ε, δ)-DP for one person under the relation of the account. A person's rows are at most `per_person`; at each level
+    their total and their histogram are held to their norms in integers and have Gaussian noise; all of them are charged
+    together. The number of rows is public only where units are rows that are replaced, over the whole table: the second
+    derivation reads that in its statement. Everything else follows from these numbers (docs/proofs/hierarchy.md).
+
+References:
+    Abowd and others 2022 (the 2020 Census), https://arxiv.org/abs/2204.08986; Dong, Roth, Su 2019 (Gaussian noise
+    composes exactly), https://arxiv.org/abs/1905.02383. Estimates: `tree.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.engine.cells import measured
+from discreet.engine.person_recipe import PersonRecipe, as_json
+from discreet.engine.recipe import Draw
+from discreet.engine.row_places import RowPlaces
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.draws import AddedNoise
+from discreet.plan.parts import PersonPart, person_part, plan_recipe
+from discreet.plan.person_rows import person_rows
+from discreet.plan.planner import make_query
+from discreet.privacy.exact import Real, positive
+from discreet.privacy.unit import Sensitivity
+from discreet.synth.domain import Floats, Integers, SynthColumn
+from discreet.synth.synthetic import SyntheticRows
+from discreet.synth.tree import LevelNoise, whole
+from discreet.synth.units import LevelUnits
+from discreet.table import render
+from discreet.verify.certificate.seal import answer
+
+if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
+    from discreet.engine.person_parts import PeopleRows
+    from discreet.engine.recipe import Receipt, Running
+    from discreet.plan.plan import Plan
+
+Weights = tuple[tuple[Fraction, Fraction], ...]
+"""For the whole table and then each level, the shares of the budget of its totals and of its histograms."""
+
+KINDS = ("total", "cells")
+
+MOST_MICRODATA = 20_000_000
+"""The most rows of microdata."""
+
+_SPECTRUM = tuple(float(f"{x:.3g}") for x in np.geomspace(0.1, 10, 21))
+_FAR = 1 << 50  # what is taken for a noisy count
+
+
+@dataclass(frozen=True)
+class CensusAttributes:
+    """The columns of a histogram.
+
+    Attributes:
+        columns: with their cells, of which the last is for NULL and what is not declared.
+        fillers: for each the cell that NULL and undeclared values are counted in; None for one of their own.
+    """
+
+    columns: tuple[SynthColumn, ...]
+    fillers: tuple[int | None, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many cells each column has."""
+        return tuple(c.size - (f is not None) for c, f in zip(self.columns, self.fillers, strict=True))
+
+    @property
+    def cells(self) -> int:
+        """How many cells a histogram has."""
+        return int(np.prod(self.sizes))
+
+    def find(self, columns: Sequence[Integers]) -> Integers:
+        """Return the cell of each row."""
+        found = np.zeros(len(columns[0]), np.int64)
+        for column, size, filler, own in zip(self.columns, self.sizes, self.fillers, columns, strict=True):
+            found = found * size + (own if filler is None else np.where(own == column.size - 1, filler, own))
+        return found
+
+
+@dataclass(frozen=True)
+class CensusRelease(PersonRecipe):
+    """Noisy totals and histograms of all levels, and the tables that are made of them.
+
+    Attributes:
+        source: the name of the table.
+        epsilon: the ε to be spent.
+        delta: the δ to be spent.
+        attributes: the columns of the histograms.
+        weights: the shares of the budget.
+        per_person: how many rows of a person are read at most.
+        fixed: whether the number of rows is public.
+        digest: a digest of the units.
+        units: the units.
+    """
+
+    source: str
+    epsilon: Fraction
+    delta: Fraction
+    attributes: CensusAttributes
+    weights: Weights
+    per_person: int
+    fixed: bool
+    digest: str
+    units: LevelUnits = field(repr=False, compare=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The levels, the whole table first."""
+        return ("all", *self.units.names)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        sql = [*self.units.sql, *(column.sql for column in self.attributes.columns)]
+        name = '"' + self.source.replace('"', '""') + '"'
+        text = f"SELECT {', '.join(f'{e} AS c{i}' for i, e in enumerate(sql))} FROM {name}"
+        rows = person_rows(text, tables, rows=self.per_person)
+        m, made = rows.most, list[PersonPart]()
+        for level, (size, shares) in enumerate(zip(self.units.tree.sizes, self.weights, strict=True)):
+            for kind, share in zip(KINDS, shares, strict=True):
+                width = size * (self.attributes.cells if kind == "cells" else 1)
+                norms = Sensitivity(min(width, m), m, l1=m, l2_squared=m * m)
+                if level or kind == "cells" or not self.fixed:
+                    made.append(
+                        person_part(f"{kind} {level}", rows, width=width, norms=norms, kind="places", share=share)
+                    )
+        plan = plan_recipe(made, epsilon=self.epsilon * part, delta=self.delta)
+        if not self.fixed:
+            return plan
+        size_of = make_query(f"SELECT COUNT(*) AS n FROM {name}", tables, population="", version=None, epsilon=1)
+        identity = hashlib.sha256(f"{plan.identity} {size_of.identity}".encode()).hexdigest()
+        (payer,) = plan.payers
+        payer = replace(payer, events=payer.events + size_of.allocation.events)
+        return replace(plan, measurements=(size_of,), payers=(payer,), identity=identity)
+
+    def run(self, plan: Plan) -> Running[dict[str, Any]]:
+        state: dict[str, Any] = {}
+        if self.fixed:
+            size = yield from measured(plan.measurements[0], "0 ")
+            state["rows"] = int(size.cells[0][0])
+        for part in plan.parts:
+            noisy = yield Draw(part.name)
+            state[part.name] = " ".join(map(str, noisy.tolist()))
+        return state
+
+    def prepare(self, people: PeopleRows) -> tuple[Integers, Integers]:
+        """Return the unit of the last level and the cell of each row."""
+        columns, n = [*people.matrix.T], len(self.units.sql)
+        return self.units.find(columns[:n]), self.attributes.find(columns[n:])
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> RowPlaces:
+        leaf, cell = people.prepared
+        kind, _, level = of.partition(" ")
+        unit = np.zeros(len(leaf), np.int64) if level == "0" else self.units.places[int(level) - 1][leaf]
+        width = self.units.tree.sizes[int(level)]
+        if kind == "cells":
+            unit, width = unit * self.attributes.cells + cell, width * self.attributes.cells
+        return RowPlaces(people.starts, unit[:, None], width)
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """Return the noisy tables."""
+        return ["table", "counts"], [[name, str(counts)] for name, counts in state.items()]
+
+    def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
+        """Return the tables that agree: all of them follow from the state."""
+        kept = as_json(state)
+        columns, rows = self.table(plan, kept)
+        proof = (receipt, columns, [tuple(row) for row in rows])
+        tables = whole(level_noise(self, plan), estimates(self, plan, kept), kept.get("rows"))
+        return Hierarchy(self, plan, tables, proof)
+
+    def described(self, plan: Plan) -> HierarchyPlan:
+        """Return a plan of it with its errors."""
+        return HierarchyPlan(self, plan)
+
+    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
+        """Return the noisy tables as JSON, of which the ledger keeps a digest."""
+        return {"": answer(*self.table(plan, as_json(state)))}
+
+
+def level_noise(recipe: CensusRelease, plan: Plan) -> LevelNoise:
+    """Return the variances of what a plan draws."""
+    laws = {part.name: part.law for part in plan.parts}
+    noises = {name: float(law.noise.variance) for name, law in laws.items() if isinstance(law, AddedNoise)}
+    levels = range(len(recipe.weights))
+    totals = tuple(noises.get(f"total {i}", 0.0) for i in levels)
+    return LevelNoise(recipe.units.tree, recipe.attributes.cells, totals, tuple(noises[f"cells {i}"] for i in levels))
+
+
+def estimates(recipe: CensusRelease, plan: Plan, kept: Mapping[str, Any]) -> list[Floats]:
+    """Return the least-squares estimates of a state, for the whole table and each level a line for each unit."""
+    noise, width = level_noise(recipe, plan), recipe.attributes.cells
+
+    def read(name: str, columns: int) -> Floats:
+        noisy = np.array([float(n) for n in kept[name].split()]) if name in kept else np.zeros(1)
+        return np.asarray(np.clip(noisy, -_FAR, _FAR).reshape(-1, columns))
+
+    levels = range(len(recipe.weights))
+    totals, cells = [read(f"total {i}", 1) for i in levels], [read(f"cells {i}", width) for i in levels]
+    return noise.fit(totals, cells, kept.get("rows"))
+
+
+@dataclass(frozen=True, slots=True)
+class HierarchyErrors:
+    """Standard errors of the estimates of a census-style release, before these are made whole and ≥ 0: exact.
+
+    Attributes:
+        rows: (level, table, numbers in it, root mean square of their standard errors, the largest one).
+    """
+
+    rows: tuple[tuple[str, str, int, float, float], ...]
+
+    def __str__(self) -> str:
+        shown = [(a, b, f"{n:,}", f"{e:.3g}", f"{most:.3g}") for a, b, n, e, most in self.rows]
+        return render(["level", "table", "numbers", "standard error", "largest"], shown)
+
+    __repr__ = __str__
+
+
+class HierarchyPlan:
+    """A census-style release that has been decided, with its errors: free, and nothing was read or charged.
+
+    Attributes:
+        plan: what is drawn, and its price.
+    """
+
+    def __init__(self, recipe: CensusRelease, plan: Plan) -> None:
+        self._recipe, self.plan = recipe, plan
+
+    @property
+    def price(self) -> str:
+        """What is charged for it, in words."""
+        return self.plan.price
+
+    @property
+    def cost(self) -> Any:
+        """What it costs, as a `PrivacyLoss`."""
+        return self.plan.cost
+
+    @property
+    def levels(self) -> list[str]:
+        """The levels, from the coarsest to the finest."""
+        return [*self._recipe.units.names]
+
+    @property
+    def attributes(self) -> list[str]:
+        """The columns of the histograms."""
+        return [column.name for column in self._recipe.attributes.columns]
+
+    @property
+    def weights(self) -> dict[str, tuple[float, float]]:
+        """For the whole table and each level the shares of the budget of totals and of histograms."""
+        weights = self._recipe.weights
+        free = sum(a + b for a, b in weights) - (weights[0][0] if self._recipe.fixed else 0)
+        return {
+            name: (0.0 if self._recipe.fixed and not i else float(a / free), float(b / free))
+            for i, (name, (a, b)) in enumerate(zip(self._recipe.names, weights, strict=True))
+        }
+
+    @cached_property
+    def _cells_of(self) -> dict[str, int]:
+        """For each table of a level, how many cells of the histogram one of its numbers adds up."""
+        names, sizes, cells = self.attributes, self._recipe.attributes.sizes, self._recipe.attributes.cells
+        alone = {name: cells // size for name, size in zip(names, sizes, strict=True)} if len(names) > 1 else {}
+        return {"total": cells, **alone, " × ".join(names): 1}
+
+    def errors(self) -> HierarchyErrors:
+        """Return the standard errors of all tables before they are made whole: exact, and known before the data."""
+        return self._errors(level_noise(self._recipe, self.plan))
+
+    def _errors(self, noise: LevelNoise) -> HierarchyErrors:
+        rows, width = [], self._recipe.attributes.cells
+        for level, name in enumerate(self._recipe.names):
+            for table, cells in self._cells_of.items():
+                found = noise.errors(level, cells)
+                mean = math.sqrt(float((found**2).mean()))
+                rows.append((name, table, len(found) * (width // cells), mean, float(found.max())))
+        return HierarchyErrors(tuple(rows))
+
+    def spectrum(self, epsilons: Sequence[Real] | None = None) -> list[tuple[float, str, str, float]]:
+        """Return (ε, level, table, standard error) for each ε at this δ: free.
+
+        Args:
+            epsilons: where; 21 from 0.1 to 10 unless given.
+        """
+        parts: Any = self.plan.parts
+        found = []
+        for epsilon in (positive("epsilons", e) for e in (_SPECTRUM if epsilons is None else epsilons)):
+            plan = plan_recipe([replace(p, law=None) for p in parts], epsilon=epsilon, delta=self._recipe.delta)
+            rows = self._errors(level_noise(self._recipe, plan)).rows
+            found += [(float(epsilon), level, table, error) for level, table, _, error, _ in rows]
+        return found
+
+    def explain(self) -> str:
+        """Return what is drawn, how the tables are made, and what it costs, in sentences."""
+        fixed, units = self._recipe.fixed, self._recipe.units
+        rows = "public: units are rows that are replaced, and none is left out" if fixed else "noisy"
+        return (
+            f"{HierarchyPlan.__str__(self)}\nThe number of rows is {rows}.\n"
+            "A row whose unit or value is not public counts as the filler, or in a unit and cell of its own: none is "
+            f"left out. Units without rows are noisy as all {units.tree.sizes[-1]:,} are; leave out of the list a unit "
+            "that is known to be empty.\n"
+            "Least squares over the tree fit all noisy numbers. They are made whole from the top down: no number is "
+            f"negative, and each is the sum of those below it.\n{self.plan.explain()}"
+        )
+
+    def __str__(self) -> str:
+        sizes = zip(self.levels, self._recipe.units.tree.sizes[1:], strict=True)
+        named = ", ".join(f"{n:,} of {name!r}" for name, n in sizes)
+        cells = self._recipe.attributes.cells
+        lines = [
+            f"A census-style release that costs {self.price}",
+            f"Units: {named}; each with its total and a histogram of {cells:,} cells ({', '.join(self.attributes)}).",
+            str(self.errors()),
+        ]
+        return "\n".join([*lines, *([self.plan.outlook] if self.plan.outlook else [])])
+
+    __repr__ = __str__
+
+
+class Hierarchy(HierarchyPlan):
+    """A census-style release: whole tables of every level that agree with each other, and rows that have these tables.
+
+    Guarantee:
+        That of the noisy tables that it was made of: (ε, δ)-DP at the price of `cost`, whatever is made of them
+        (docs/proofs/hierarchy.md).
+
+    Attributes:
+        plan: what was decided before the data was touched.
+        rows: the number of rows: public, or noisy.
+    """
+
+    def __init__(self, recipe: CensusRelease, plan: Plan, tables: Sequence[Integers], proof: Any) -> None:
+        super().__init__(recipe, plan)
+        self._tables, self._proof, self.rows = tables, proof, int(tables[0].sum())
+
+    @property
+    def stored(self) -> bool:
+        """Whether the ledger had it, so that it cost nothing."""
+        return bool(self._receipt[0].stored)
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the certificate of the noisy tables, for `discreet verify`.
+
+        Raises:
+            InvalidParameter: it was made without a ledger.
+        """
+        receipt, columns, rows = self._receipt
+        found: dict[str, Any] = receipt.paid.certificate("", columns, rows)
+        return found
+
+    @property
+    def _receipt(self) -> Any:
+        if self._proof is None:
+            raise InvalidParameter("this release was made without a ledger.", hint="session.hierarchy(…)")
+        return self._proof
+
+    def without_ledger(self) -> Hierarchy:
+        """Return the same without its certificate."""
+        return Hierarchy(self._recipe, self.plan, self._tables, None)
+
+    def table(self, level: str, attributes: Sequence[str] | None = None) -> SyntheticRows:
+        """Return the table of a level: a row for each unit and each combination of the attributes, and the `count`.
+
+        Args:
+            level: which; "all" for the whole table.
+            attributes: some of them; all unless given, and none for totals.
+
+        Raises:
+            InvalidParameter: there is no such level or attribute.
+        """
+        names = ["all", *self.levels]
+        if level not in names:
+            raise InvalidParameter(f"{level!r:.60} is no level.", hint=f"levels are: {', '.join(names)}")
+        shown = self.attributes if attributes is None else [*attributes]
+        if isinstance(attributes, str) or not {*shown} <= {*self.attributes} or len({*shown}) < len(shown):
+            raise InvalidParameter(
+                "attributes= names attributes of the release.", hint=f"these are: {', '.join(self.attributes)}"
+            )
+        own, place = self._recipe.attributes, names.index(level)
+        kept = [i for i, name in enumerate(self.attributes) if name in shown]
+        cube = self._tables[place].reshape(-1, *own.sizes)
+        counts = cube.sum(axis=tuple(i + 1 for i in range(len(own.sizes)) if i not in kept))
+        units: LevelUnits = self._recipe.units
+        unit, *cells = (at.reshape(-1).tolist() for at in np.indices(counts.shape))
+        found: list[list[Any]] = []
+        if place:
+            paths = units.units(place - 1)
+            found += [[paths[u][i] for u in unit] for i in range(len(paths[0]))]
+        for i, at in zip(kept, cells, strict=True):
+            labels = [own.columns[i].label(cell) for cell in range(own.sizes[i])]
+            found.append([labels[cell] for cell in at])
+        heads = [*(units.columns(place - 1) if place else []), *(self.attributes[i] for i in kept), "count"]
+        return SyntheticRows(heads, [*found, counts.reshape(-1).tolist()])
+
+    def microdata(self) -> SyntheticRows:
+        """Return one row for each counted row: its units and its attributes, a range as the middle of its bin.
+
+        Raises:
+            InvalidParameter: there are too many of them.
+        """
+        if self.rows > MOST_MICRODATA:
+            raise InvalidParameter(f"the release has {self.rows:,} rows, and at most {MOST_MICRODATA:,} are made.")
+        own, units = self._recipe.attributes, self._recipe.units
+        counts = self._tables[-1]
+        unit, *cells = np.unravel_index(
+            np.repeat(np.arange(counts.size), counts.reshape(-1)), (len(counts), *own.sizes)
+        )
+        found: list[list[Any]] = [[units.paths[u][i] for u in unit.tolist()] for i in range(len(units.names))]
+        for column, at in zip(own.columns, cells, strict=True):
+            found.append(column.sampled(at.astype(np.int64), np.full(len(at), 0.5)))
+        return SyntheticRows([*units.names, *self.attributes], found)
+
+    def to_arrow(self) -> Any:
+        """Return the table of the finest level as a pyarrow table."""
+        return self.table(self.levels[-1]).to_arrow()
+
+    def __repr__(self) -> str:
+        sizes = zip(self.levels, self._recipe.units.tree.sizes[1:], strict=True)
+        return f"Hierarchy({', '.join(f'{n:,} of {name}' for name, n in sizes)}; {self.rows:,} rows)"
+
+    __str__ = __repr__
