@@ -18,7 +18,7 @@ import discreet as dp
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InvalidParameter, MissingBounds, NotPrivate
 from discreet.privacy.unit import Sensitivity
-from discreet.synth.census import level_noise
+from discreet.synth.census import tree_noise
 from discreet.verify.certificate.checker import check
 
 PLACE = np.arange(4000)
@@ -174,7 +174,7 @@ def test_a_person_with_many_rows_counts_max_rows_times() -> None:
     with session(one, unit=dp.PrivacyUnit("who", max_groups=1, max_rows=3), relation="add-remove") as s:
         plan = s.plan_hierarchy(**BY_CODE)
         assert all(part.norms == Sensitivity(3, 3, l1=3, l2_squared=9) for part in plan.plan.parts[2:])
-        noise = level_noise(plan._recipe, plan.plan)
+        noise = tree_noise(plan._recipe, plan.plan)
         assert s.hierarchy(**BY_CODE).rows <= 3 + 6 * math.sqrt(noise.spreads[0][0][0])
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet.synth.tree import LevelNoise, UnitTree, whole
+from discreet.synth.tree import TreeNoise, UnitTree, whole
 
 DENSE = 150
 """Cells of the last level up to which dense matrices are made."""
@@ -16,7 +16,7 @@ class RandomTree(NamedTuple):
     """A tree with exact counts, and noisy numbers of these."""
 
     tree: UnitTree
-    noise: LevelNoise
+    noise: TreeNoise
     totals: list[Any]
     cells: list[Any]
     rows: int | None
@@ -41,14 +41,14 @@ def random_tree(seed: int) -> RandomTree:
     known = bool(rng.integers(2))
     totals, shares = rng.uniform(0.1, 50, len(sizes)), rng.uniform(0.1, 50, len(sizes))
     totals[0] *= not known
-    noise = LevelNoise(tree, width, tuple(totals.tolist()), tuple(shares.tolist()))
+    noise = TreeNoise(tree, width, tuple(totals.tolist()), tuple(shares.tolist()))
     t, h = noisy(exact, noise, rng)
     if seed % 4 == 3:
         t, h = ([a + rng.choice([-(2.0**50), 0, 2.0**50], a.shape) for a in given] for given in (t, h))
     return RandomTree(tree, noise, t, h, int(exact[0].sum()) if known else None, exact)
 
 
-def noisy(exact: list[Any], noise: LevelNoise, rng: Any) -> tuple[list[Any], list[Any]]:
+def noisy(exact: list[Any], noise: TreeNoise, rng: Any) -> tuple[list[Any], list[Any]]:
     """Totals and histograms with normal noise."""
     sums = [e.sum(axis=1, keepdims=True) for e in exact]
     t = [s + rng.normal(0, v**0.5, s.shape) for s, v in zip(sums, noise.totals, strict=True)]

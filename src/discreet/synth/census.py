@@ -36,7 +36,7 @@ from discreet.privacy.exact import Real, positive
 from discreet.privacy.unit import Sensitivity
 from discreet.synth.domain import Floats, Integers, SynthColumn
 from discreet.synth.synthetic import SyntheticRows
-from discreet.synth.tree import LevelNoise, whole
+from discreet.synth.tree import TreeNoise, whole
 from discreet.synth.units import LevelUnits
 from discreet.table import render
 from discreet.verify.certificate.seal import answer
@@ -176,7 +176,7 @@ class CensusRelease(PersonRecipe):
         kept = as_json(state)
         columns, rows = self.table(plan, kept)
         proof = (receipt, columns, [tuple(row) for row in rows])
-        tables = whole(level_noise(self, plan), estimates(self, plan, kept), kept.get("rows"))
+        tables = whole(tree_noise(self, plan), estimates(self, plan, kept), kept.get("rows"))
         return Hierarchy(self, plan, tables, proof)
 
     def described(self, plan: Plan) -> HierarchyPlan:
@@ -188,18 +188,18 @@ class CensusRelease(PersonRecipe):
         return {"": answer(*self.table(plan, as_json(state)))}
 
 
-def level_noise(recipe: CensusRelease, plan: Plan) -> LevelNoise:
+def tree_noise(recipe: CensusRelease, plan: Plan) -> TreeNoise:
     """Return the variances of what a plan draws."""
     laws = {part.name: part.law for part in plan.parts}
     noises = {name: float(law.noise.variance) for name, law in laws.items() if isinstance(law, AddedNoise)}
     levels = range(len(recipe.weights))
     totals = tuple(noises.get(f"total {i}", 0.0) for i in levels)
-    return LevelNoise(recipe.units.tree, recipe.attributes.cells, totals, tuple(noises[f"cells {i}"] for i in levels))
+    return TreeNoise(recipe.units.tree, recipe.attributes.cells, totals, tuple(noises[f"cells {i}"] for i in levels))
 
 
 def estimates(recipe: CensusRelease, plan: Plan, kept: Mapping[str, Any]) -> list[Floats]:
     """Return the least-squares estimates of a state, for the whole table and each level a line for each unit."""
-    noise, width = level_noise(recipe, plan), recipe.attributes.cells
+    noise, width = tree_noise(recipe, plan), recipe.attributes.cells
 
     def read(name: str, columns: int) -> Floats:
         noisy = np.array([float(n) for n in kept[name].split()]) if name in kept else np.zeros(1)
@@ -276,9 +276,9 @@ class HierarchyPlan:
 
     def errors(self) -> HierarchyErrors:
         """Return the standard errors of all tables before they are made whole: exact, and known before the data."""
-        return self._errors(level_noise(self._recipe, self.plan))
+        return self._errors(tree_noise(self._recipe, self.plan))
 
-    def _errors(self, noise: LevelNoise) -> HierarchyErrors:
+    def _errors(self, noise: TreeNoise) -> HierarchyErrors:
         rows, width = [], self._recipe.attributes.cells
         for level, name in enumerate(self._recipe.names):
             for table, cells in self._cells_of.items():
@@ -297,7 +297,7 @@ class HierarchyPlan:
         found = []
         for epsilon in (positive("epsilons", e) for e in (_SPECTRUM if epsilons is None else epsilons)):
             plan = plan_recipe([replace(p, law=None) for p in parts], epsilon=epsilon, delta=self._recipe.delta)
-            rows = self._errors(level_noise(self._recipe, plan)).rows
+            rows = self._errors(tree_noise(self._recipe, plan)).rows
             found += [(float(epsilon), level, table, error) for level, table, _, error, _ in rows]
         return found
 

@@ -18,7 +18,7 @@ from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.synth.asked import BINS, AskedSynthesis
 from discreet.synth.census import KINDS, CensusAttributes, CensusRelease, Hierarchy, Weights
-from discreet.synth.tree import LevelNoise
+from discreet.synth.tree import TreeNoise
 from discreet.synth.units import level_units
 
 TOTAL, CELLS = (4, 15, 10, 10, 20), (5, 8, 13, 12, 10)
@@ -158,7 +158,7 @@ def _optimised(recipe: CensusRelease, loss: Mapping[tuple[str, str], Real]) -> W
         whole = sum(weights[recipe.fixed :])
         of = [whole / w for w in weights]
         totals = (0.0 if recipe.fixed else of[0], *of[2::2])
-        noise = LevelNoise(tree, cells, totals, tuple(of[1::2]))
+        noise = TreeNoise(tree, cells, totals, tuple(of[1::2]))
         return sum(w * float(noise.errors(i, cells if k == "total" else 1).mean()) for (i, k), w in goal.items())
 
     found, step = [float(w) for pair in recipe.weights for w in pair], 2.0

@@ -159,7 +159,7 @@ class UnitTree:
 
 
 @dataclass(frozen=True, eq=False)
-class LevelNoise:
+class TreeNoise:
     """Variances of the noise of all levels, the whole table first.
 
     Attributes:
@@ -214,7 +214,7 @@ class LevelNoise:
         return [s / self.cells + d for s, d in zip(sums, apart, strict=True)]
 
 
-def whole(noise: LevelNoise, wanted: Sequence[Floats], rows: int | None) -> list[Integers]:
+def whole(noise: TreeNoise, wanted: Sequence[Floats], rows: int | None) -> list[Integers]:
     """Return whole numbers ≥ 0 near estimates, from the whole table down: totals first, and then cells within these. A
     unit's cells are sums of those of its children.
     """

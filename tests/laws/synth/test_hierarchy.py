@@ -11,7 +11,7 @@ from discreet.catalog.schema import Fact, Range, TableSchema
 from discreet.catalog.types import Type
 from discreet.engine.on_arrays import run_on_arrays
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.synth.census import estimates, level_noise
+from discreet.synth.census import estimates, tree_noise
 from discreet.synth.hierarchical import AskedHierarchy
 
 RUNS = 2000
@@ -28,7 +28,7 @@ def test_errors_cover_the_truth_in_95_of_100_runs(relation: Relation) -> None:
     plan = recipe.plan([table])
     rows = np.arange(300)
     columns = {f"c{i}": c for i, c in enumerate([rows % 2, np.where(rows % 2, 2, rows % 4 // 2), rows % 3 // 2])}
-    noise = level_noise(recipe, plan)
+    noise = tree_noise(recipe, plan)
     leaf, cell = recipe.units.find([columns["c0"], columns["c1"]]), recipe.attributes.find([columns["c2"]])
     finest = np.zeros((recipe.units.tree.sizes[-1], noise.cells))
     np.add.at(finest, (leaf, cell), 1)
