@@ -21,6 +21,7 @@ from discreet.learn.torch.attention import attend
 from discreet.learn.torch.layers import (
     ALL,
     KINDS,
+    SMALLEST,
     Factored,
     LayerUse,
     Place,
@@ -140,16 +141,10 @@ class Clipper:
             square = square + part.square
         bad = ~(square.isfinite() & losses.isfinite())
         s = scaled(square, limit, clipping)
-        if kept is not None:
-            bad = bad | ~kept.to(bad.device)
-        if bool(bad.any()):
-            s[bad] = 0
-            for part in parts:
-                for x in part.factors:
-                    x[bad] = 0  # since 0 times NaN is NaN
-        sums = RowSums()
+        s[bad if kept is None else bad | ~kept.to(bad.device)] = 0
+        sums, some = RowSums(), bad if bool(bad.any()) else None
         while parts:
-            parts.pop().add(s, sums)
+            parts.pop().add(s, sums, some)
         for p in self.trained:
             if p not in sums:
                 sums[p] = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
@@ -230,8 +225,8 @@ class Clipper:
                 a, g = (x.to(torch.promote_types(a.dtype, g.dtype)) for x in (a, g))
             use = LayerUse(r.layer, r.kind, r.weight, r.bias, a)
             alone = all(_apart(used[p]) for p, _ in use.places)
-            terms.append(positions(use))
             part = factored(use, a, g) if alone else None
+            terms.append(1 if part is None else positions(use))
             if part is not None:
                 parts.append(part)
                 continue
@@ -327,10 +322,12 @@ def positive_limit(value: Any) -> float:
     """Return C as a float.
 
     Raises:
-        InvalidParameter: it is no positive number.
+        InvalidParameter: it is no number from 1e-6 to 1e6.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-30 < value < 1e30:
-        raise InvalidParameter(f"max_grad_norm must be a number above 0, not {value!r}.", hint="max_grad_norm=1.0")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-6 <= value <= 1e6:
+        raise InvalidParameter(
+            f"max_grad_norm must be a number from 1e-6 to 1e6, not {value!r}.", hint="max_grad_norm=1.0"
+        )
     return float(value)
 
 
@@ -372,7 +369,8 @@ def unchanged(model: nn.Module) -> Iterator[None]:
 def _whole_rows(place: Place, rows: Tensor) -> Factored:
     flat = rows.flatten(1) if rows.dim() > 1 else rows[:, None]
 
-    def add(s: Tensor, sums: RowSums) -> None:
+    def add(factors: list[Tensor], s: Tensor, sums: RowSums) -> None:
+        (flat,) = factors
         n, wide = flat.shape
         total = torch.zeros(wide, dtype=torch.float64, device=flat.device)
         block = max(1, _BLOCK // max(wide, 1))
@@ -391,7 +389,7 @@ def _squares(flat: Tensor) -> Tensor:
     parts = [flat[:, wide:].double().square().sum(1)]
     if wide:
         each = torch.linalg.vector_norm(flat[:, :wide].reshape(len(flat), -1, _FEW), dim=2)
-        parts.append(each.double().square().sum(1) * (1 + 2 * _FEW * 2.0**-24))
+        parts.append(each.double().square().sum(1) * (1 + 2 * _FEW * 2.0**-24) + wide * SMALLEST)
     return sum(parts[1:], parts[0])
 
 

@@ -21,8 +21,11 @@ Place: TypeAlias = tuple[nn.Parameter, slice]
 """A parameter, and which of its first dimension a gradient belongs to."""
 
 ALL = slice(None)
-LEAST_GAMMA = 2.0**-30
+LEAST_GAMMA = 2.0**-20
 """The least share of M² that is added to a squared norm: it bounds how large terms that cancel may be."""
+
+SMALLEST = 2.0**-126
+"""The least float32 that keeps all of its digits: what a product below it may lose."""
 
 _UNIT = 2.0**-24  # rounding of float32
 _WIDE = 0.004  # above this share of an ordinary row's norm², products are made in float64
@@ -58,13 +61,20 @@ class Factored:
 
     Attributes:
         square: upper bounds of the squared norms.
-        factors: tensors with the rows first, in which rows without a number are overwritten.
-        add: adds the rows up, each times its weight.
+        factors: tensors with the rows first.
+        sum: adds the rows up, from the factors, each times its weight.
     """
 
     square: Tensor
     factors: list[Tensor]
-    add: Callable[[Tensor, RowSums], None]
+    sum: Callable[[list[Tensor], Tensor, RowSums], None]
+
+    def add(self, s: Tensor, sums: RowSums, bad: Tensor | None = None) -> None:
+        """Add the rows up, each times its weight, without those that are no numbers."""
+        factors = self.factors
+        if bad is not None:  # since 0 times NaN is NaN; the factors themselves may be the caller's own tensors
+            factors = [x.masked_fill(bad.reshape(-1, *[1] * (x.dim() - 1)), 0) for x in factors]
+        self.sum(factors, s, sums)
 
 
 class RowSums(dict[nn.Parameter, Tensor]):
@@ -131,8 +141,11 @@ def _linear_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored | None:
         square = square + _products(a, g)
     if use.bias is not None:
         square = square + _norm(g.sum(1, dtype=torch.float64)).square()
+        if terms > 1:
+            square = square + LEAST_GAMMA * _norm(g).sum(1).square()
 
-    def add(s: Tensor, sums: RowSums) -> None:
+    def add(factors: list[Tensor], s: Tensor, sums: RowSums) -> None:
+        a, g = factors
         q = (g * s[:, None, None]).reshape(n * terms, high)  # float64, as s is
         if use.weight is not None:
             sums.add(use.weight, q.t() @ a.reshape(n * terms, wide).double())
@@ -147,14 +160,16 @@ def _products(a: Tensor, g: Tensor) -> Tensor:
 
     Products of positions are made in float64 where the rounding of float32 would be a large share of the norm.
     """
-    lengths, terms = _norm(a) * _norm(g), a.shape[1]
+    of_a, of_g, terms, wide, high = _norm(a), _norm(g), a.shape[1], a.shape[2], g.shape[2]
+    lengths = of_a * of_g
     if terms == 1:
         return lengths[:, 0].square() * (1 + LEAST_GAMMA)
-    gamma = (2 * max(a.shape[2], g.shape[2]) + terms * terms) * _UNIT
+    gamma = (2 * max(wide, high) + terms * terms) * _UNIT
     if gamma * terms > _WIDE:
         gamma, a, g = LEAST_GAMMA, a.double(), g.double()
     n2 = (torch.bmm(a, a.transpose(1, 2)) * torch.bmm(g, g.transpose(1, 2))).sum((1, 2), dtype=torch.float64)
-    return n2.clamp_min(0) + max(gamma, LEAST_GAMMA) * lengths.sum(1).square()
+    small = terms * SMALLEST * (wide * of_g.square().sum(1) + high * of_a.square().sum(1) + terms)
+    return n2.clamp_min(0) + max(gamma, LEAST_GAMMA) * lengths.sum(1).square() + small
 
 
 def _norm(x: Tensor) -> Tensor:
@@ -189,7 +204,8 @@ def _embedding_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored:
         square = (same * torch.bmm(wide, wide.transpose(1, 2))).sum((1, 2)).clamp_min(0)
         square = square + LEAST_GAMMA * lengths.sum(1).square()
 
-    def add(s: Tensor, sums: RowSums) -> None:
+    def add(factors: list[Tensor], s: Tensor, sums: RowSums) -> None:
+        (g,) = factors
         rows = torch.zeros(place[0].shape, dtype=torch.float64, device=g.device)
         rows.index_add_(0, i.flatten(), (g * s[:, None, None]).reshape(-1, g.shape[-1]))
         sums.add(place, rows)

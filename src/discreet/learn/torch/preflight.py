@@ -43,7 +43,7 @@ class Preflight:
 def check(model: nn.Module, loss_fn: Loss, example: Sequence[Tensor]) -> Preflight:
     """Return whether the rows of a model stay apart, and how they will be clipped.
 
-    The model runs in its present mode, on batches that are made up: of `example` only the shapes, the dtypes and, for
+    The model runs in train mode, on batches that are made up: of `example` only the shapes, the dtypes and, for
     integers, the least and the largest value are used.
 
     Args:
@@ -66,15 +66,21 @@ def check(model: nn.Module, loss_fn: Loss, example: Sequence[Tensor]) -> Preflig
     def made_up(rows: int) -> list[Tensor]:
         return [_like(x, rows, generator) for x in example]
 
+    modes = {module: module.training for module in model.modules()}
+    model.train()
     try:
         with unchanged(model):
             problems = _mixing(model, loss_fn, made_up) + _learning(model, loss_fn, made_up)
     except InvalidParameter as error:
         problems = [f"{error.message} {error.hint[:1].upper()}{error.hint[1:]}."]
-    if problems:
-        return Preflight(tuple(problems), ())
-    clipper = Clipper.of(model, loss_fn, made_up)
-    return Preflight((), tuple(_notes(clipper, made_up)), clipper)
+    else:
+        if not problems:
+            clipper = Clipper.of(model, loss_fn, made_up)
+            return Preflight((), tuple(_notes(clipper, made_up)), clipper)
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+    return Preflight(tuple(problems), ())
 
 
 def fix(model: nn.Module) -> nn.Module:

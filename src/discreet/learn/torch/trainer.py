@@ -1,0 +1,551 @@
+"""Private training: secret batches, clipped gradients, exact noise, and an account of the steps that were begun."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from discreet.accounting.calibrate import calibrate
+from discreet.accounting.constructors import approximate, pure
+from discreet.accounting.loss import PrivacyLoss
+from discreet.errors import InvalidParameter
+from discreet.learn.torch import checkpoint
+from discreet.learn.torch.batches import RowBatch, RowSource
+from discreet.learn.torch.clipping import Clipper, Clipping, Loss, positive_limit, scaled
+from discreet.learn.torch.noise import LARGEST_PIECE, GridNoise
+from discreet.learn.torch.preflight import check
+from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
+from discreet.noise import laplace
+from discreet.noise.entropy import SystemEntropy
+from discreet.privacy.event import Composed, GaussianEvent
+from discreet.privacy.exact import Real, count, positive, probability
+from discreet.privacy.unit import Relation
+
+Scheme: TypeAlias = Literal["poisson", "fixed", "allocation"]
+
+COUNTED = Fraction(2, 100)
+"""The part of ε that the number of rows takes, where it is not public."""
+
+EARLY = 20
+"""After so many steps it is said when nothing has been learnt."""
+
+_RATES = 1 << 32  # rates are multiples of its inverse
+_SPREAD = 3  # a piece has room for so many deviations more rows than expected
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What a run costs and how much noise it gets, all of it public.
+
+    Attributes:
+        sampling: how rows are drawn.
+        rows: how many there are: public, or counted with noise.
+        noise_multiplier: σ, the deviation of the noise over the sensitivity of a sum.
+        steps: how many there are.
+        expected_batch: how many rows a step has on average.
+        noise: deviation of the noise of each coordinate of the mean gradient.
+        epsilons: ε at `delta` after each pass over the rows.
+        delta: the δ of these.
+        width: how many numbers are trained.
+        notes: what the preflight says.
+    """
+
+    sampling: Sampling
+    rows: int
+    noise_multiplier: Fraction
+    steps: int
+    expected_batch: float
+    noise: float
+    epsilons: tuple[float, ...]
+    delta: float
+    width: int
+    notes: tuple[str, ...]
+
+    def loss(self, steps: int) -> PrivacyLoss:
+        """Return what so many steps cost; whole passes, where each row is in one step of a pass."""
+        if isinstance(self.sampling, OneOfSteps):
+            steps = -(-steps // self.sampling.steps) * self.sampling.steps
+        return _loss(self.sampling, self.noise_multiplier, steps)
+
+    def __str__(self) -> str:
+        spent = f"ε = {self.epsilons[-1]:.4g} at δ = {self.delta:g}" if self.epsilons else "nothing"
+        return "\n".join(
+            [
+                f"{self.steps} steps of about {self.expected_batch:.0f} rows out of {self.rows}, which cost {spent}.",
+                f"Noise multiplier {float(self.noise_multiplier):.4g}.",
+                f"Noise of {self.noise:.3g} on each of {self.width} coordinates of the mean gradient.",
+                *self.notes,
+            ]
+        )
+
+
+class PrivateTrainer:
+    """Training of a PyTorch model that is differentially private for each row of its data set.
+
+    Rows of each step are drawn in secret, each row's gradient is clipped to `max_grad_norm`, exact Gaussian noise is
+    added to the sum, and the optimizer takes its step. The model is not wrapped: names and `state_dict` stay as they
+    are. Nothing is charged before the first batch; until then `plan` is free.
+
+    Args:
+        model: to be trained, in place.
+        loss_fn: `loss_fn(model, *batch)` returns one loss a row, of shape (B,).
+        optimizer: any optimizer of the model's parameters that needs no closure.
+        dataset: tensors with the rows first, or a map-style data set. Shapes and dtypes of rows are public.
+        batch_size: expected number of rows of a step.
+        max_grad_norm: C, the longest gradient of a row.
+        epsilon: ε to be spent at most.
+        delta: δ to be spent at most.
+        epochs: passes over the rows; or
+        steps: how many steps.
+        noise_multiplier: σ. Of ε with δ, σ, and steps or epochs two are given, and the third is solved for.
+        rows: public number of rows. Without it the number is counted with noise, for 2 % of ε.
+        sampling: "poisson", each row in each step by a coin of its own; "allocation", each row in one step of each
+            pass; "fixed", exactly `batch_size` rows, where the number of rows is public and neighbours replace a row.
+        physical_batch: how many rows are differentiated at once; it changes memory and time alone.
+        clipping: "flat", min(1, C/|g|); or "automatic", C/(|g| + C/100).
+        collate_fn: makes tensors of a list of rows, as for a DataLoader.
+        num_workers: threads that read rows of a map-style data set.
+        device: where batches are moved; by default that of the model.
+        example: a batch that was made up, for the preflight, where zeros and ones will not do for the integers of rows.
+
+    Guarantee:
+        Parameters after any number of steps, and all that follows from them, are (ε, δ)-DP for one row added or removed
+        ("fixed": replaced), as `privacy_loss` says; rows that are no finite number, cannot be read, or have another
+        shape add nothing. The caller's model and loss must keep rows apart: the preflight refuses those that were seen
+        not to. How long a step takes follows from the number of its rows.
+
+    References:
+        Abadi et al. 2016, https://arxiv.org/abs/1607.00133; docs/proofs/torch.md.
+
+    Raises:
+        InvalidParameter: something cannot be trained so; nothing was charged.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss_fn: Loss,
+        optimizer: torch.optim.Optimizer,
+        dataset: Any,
+        *,
+        batch_size: int,
+        max_grad_norm: float,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        epochs: Real | None = None,
+        steps: int | None = None,
+        noise_multiplier: Real | None = None,
+        rows: int | None = None,
+        sampling: Scheme = "poisson",
+        physical_batch: int | None = None,
+        clipping: Clipping = "flat",
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        num_workers: int = 0,
+        device: Any = None,
+        example: Sequence[Tensor] | None = None,
+    ) -> None:
+        self._batch = count("batch_size", batch_size)
+        self._limit = positive_limit(max_grad_norm)
+        scaled(torch.ones(1), self._limit, clipping)
+        self._epsilon = None if epsilon is None else positive("epsilon", epsilon)
+        self._delta = None if delta is None else probability("delta", delta)
+        self._epochs = None if epochs is None else positive("epochs", epochs)
+        self._steps = None if steps is None else count("steps", steps)
+        self._multiplier = None if noise_multiplier is None else positive("noise_multiplier", noise_multiplier)
+        self._clipping, self._scheme = clipping, sampling
+        self._check_asked()
+        _check_optimizer(model, optimizer)
+        place = torch.device(device) if device is not None else next(model.parameters()).device
+        self._source = RowSource.of(dataset, example, collate_fn, count("num_workers", num_workers, least=0), place)
+        self._rows = None if rows is None else count("rows", rows)
+        if sampling == "fixed":
+            self._rows = self._public_rows()
+        elif self._rows is None and self._epsilon is None:
+            raise InvalidParameter(
+                "The number of rows is private, and counting it takes a part of ε.",
+                hint="give rows=, a public number, or epsilon= and delta=",
+            )
+        self.physical_batch = self._piece() if physical_batch is None else count("physical_batch", physical_batch)
+        if self.physical_batch > LARGEST_PIECE:
+            raise InvalidParameter(f"physical_batch must be at most {LARGEST_PIECE}, not {self.physical_batch}.")
+        self.model, self.optimizer = model, optimizer
+        found = check(model, loss_fn, [x.to(place) for x in example] if example is not None else self._source.made_up())
+        if found.clipper is None:
+            raise InvalidParameter("The model cannot be trained privately as it is.", hint=str(found))
+        self._clipper: Clipper = found.clipper
+        self._notes = found.notes
+        self._rng = SystemEntropy()
+        self._plan: TrainingPlan | None = None
+        self._begun, self._noted = 0, 0
+        self._run, self._paths = self._rng.bytes(16).hex(), list[Path]()
+        self._drawn: Iterator[NDArray[np.int64]] | None = None
+        self._latest: RowBatch | None = None
+        self._sum, self._summed, self.norm = np.zeros(0), 0, math.nan
+
+    # ------------------------------------------------------------------ what is free
+    def plan(self, rows: int | None = None) -> TrainingPlan:
+        """Return what the run costs and how much noise it gets; free.
+
+        Args:
+            rows: a guess, where the number of rows is private and was not counted yet.
+
+        Raises:
+            InvalidParameter: the number of rows is not known yet, or no noise meets what was asked for.
+        """
+        if self._plan is not None:
+            return self._plan
+        known = self._rows if self._rows is not None else rows
+        if known is None:
+            raise InvalidParameter("The number of rows is private.", hint="give a guess: plan(rows=10_000)")
+        return self._planned(count("rows", known))
+
+    @property
+    def privacy_loss(self) -> PrivacyLoss:
+        """What the steps cost that were begun, stepped or not."""
+        if self._plan is None or (not self._begun and not self._counted):
+            return pure(0)
+        if not self._counted:
+            return self._plan.loss(self._begun)
+        assert self._epsilon is not None
+        found = pure(self._epsilon * COUNTED)
+        # sampling follows from the count: no tight composition of both is known, so that ε and δ are added
+        return found + approximate(self._epsilon * (1 - COUNTED), self._delta or 0) if self._begun else found
+
+    def spent(self, delta: Real) -> float:
+        """Return ε at δ of the steps that were begun.
+
+        Raises:
+            InvalidParameter: no finite ε exists at that δ.
+        """
+        return self.privacy_loss.epsilon(delta)
+
+    # ------------------------------------------------------------------ steps
+    def batches(self) -> Iterator[RowBatch]:
+        """Yield the batches that are left, each to be given to `step`; it is charged when it is drawn."""
+        self._settle()
+        while self._begun < self.plan().steps:
+            yield self._draw()
+
+    def step(self, batch: RowBatch) -> None:
+        """Clip, add noise, and let the optimizer take its step.
+
+        Raises:
+            InvalidParameter: not the latest batch, or one that was stepped.
+        """
+        if self._latest is None or batch is not self._latest:
+            raise InvalidParameter(
+                "Only the latest batch can be stepped, and once.", hint="for batch in p.batches(): p.step(batch)"
+            )
+        self._latest = None
+        trained, noise = self._clipper.trained, self._noise()
+        total = np.zeros(noise.width, np.int64)
+        for tensors, kept in self._source.pieces(batch, self.physical_batch, self._rng, filled=self._scheme != "fixed"):
+            sums = self._clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
+            total += noise.whole([sums[p] for p in trained])
+        noisy = noise.noisy(total, self._rng)
+        self._tell(noisy, noise)
+        mean, start = torch.from_numpy(noisy / self.plan().expected_batch), 0
+        for p in trained:
+            p.grad = mean[start : start + p.numel()].reshape(p.shape).to(p.device, p.dtype)
+            start += p.numel()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def fit(self, *, progress: bool = False, scheduler: Any = None) -> PrivateTrainer:
+        """Take the steps that are left.
+
+        Args:
+            progress: whether to show step, ε so far, and the norm of the noisy gradient: never the loss of rows.
+            scheduler: of the learning rate, stepped after each step.
+        """
+        self.model.train()
+        for batch in self.batches():
+            self.step(batch)
+            if scheduler is not None:
+                scheduler.step()
+            if progress:
+                self._show(batch.step)
+        return self
+
+    # ------------------------------------------------------------------ checkpoints
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write parameters, optimizer and public settings to a file; `resume` reads it and runs no code of it.
+
+        Beside it lies a file, PATH.begun, that later steps are noted in before they are drawn. Whoever resumes from a
+        copy of both that is older than the last step hides steps from the account.
+        """
+        self._settle()
+        to = Path(path)
+        if to not in self._paths:
+            self._paths.append(to)
+        self._note(self._begun)
+        plan = self.plan()
+        settings = {
+            "batch_size": self._batch,
+            "max_grad_norm": self._limit,
+            "epsilon": _text(self._epsilon),
+            "delta": _text(self._delta),
+            "noise_multiplier": str(plan.noise_multiplier),
+            "steps": plan.steps,
+            "rows": plan.rows,
+            "counted": self._counted,
+            "sampling": self._scheme,
+            "physical_batch": self.physical_batch,
+            "clipping": self._clipping,
+        }
+        content = {"run": self._run, "begun": self._begun, "settings": settings}
+        checkpoint.write(to, {**content, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})
+
+    @classmethod
+    def resume(
+        cls,
+        path: str | os.PathLike[str],
+        model: nn.Module,
+        loss_fn: Loss,
+        optimizer: torch.optim.Optimizer,
+        dataset: Any,
+        *,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        num_workers: int = 0,
+        device: Any = None,
+        example: Sequence[Tensor] | None = None,
+    ) -> PrivateTrainer:
+        """Return the trainer that `save` wrote, over the same data set; steps begun since are charged, not repeated.
+
+        Raises:
+            InvalidParameter: there is no such checkpoint, or it does not fit the model.
+        """
+        found, at = checkpoint.read(Path(path)), Path(path)
+        s = found["settings"]
+        counted = bool(s["counted"])
+        given: dict[str, Any] = {"collate_fn": collate_fn, "num_workers": num_workers, "device": device}
+        given |= {name: s[name] for name in ("batch_size", "max_grad_norm", "steps", "sampling", "physical_batch")}
+        given |= {"clipping": s["clipping"], "rows": s["rows"], "noise_multiplier": s["noise_multiplier"]}
+        trainer = cls(model, loss_fn, optimizer, dataset, example=example, **given)
+        try:
+            model.load_state_dict(found["model"])
+            optimizer.load_state_dict(found["optimizer"])
+        except (RuntimeError, ValueError, KeyError):
+            raise InvalidParameter(f"{path} is of another model or optimizer.") from None
+        trainer._delta = None if s["delta"] is None else Fraction(s["delta"])
+        trainer._plan = trainer._planned(s["rows"])
+        trainer._epsilon = None if s["epsilon"] is None else Fraction(s["epsilon"])
+        trainer._rows = None if counted else s["rows"]
+        trainer._run, trainer._paths = found["run"], [at]
+        trainer._begun = trainer._noted = max(found["begun"], checkpoint.noted(at, found["run"]))
+        if isinstance(trainer._plan.sampling, OneOfSteps):  # who was in the rest of a pass is not kept
+            each = trainer._plan.sampling.steps
+            trainer._begun = -(-trainer._begun // each) * each
+        return trainer
+
+    # ------------------------------------------------------------------ private
+    @property
+    def _counted(self) -> bool:
+        return self._plan is not None and self._rows is None
+
+    def _check_asked(self) -> None:
+        if self._scheme not in ("poisson", "fixed", "allocation"):
+            raise InvalidParameter(f"sampling must be 'poisson', 'fixed' or 'allocation', not {self._scheme!r}.")
+        if self._epochs is not None and self._steps is not None:
+            raise InvalidParameter("Both epochs and steps are given.", hint="leave one out")
+        long = self._epochs is not None or self._steps is not None
+        if (self._epsilon is None) != (self._delta is None):
+            raise InvalidParameter("epsilon and delta are given together.", hint="epsilon=3, delta=1e-5")
+        if [self._epsilon is not None, self._multiplier is not None, long].count(True) != 2:
+            raise InvalidParameter(
+                "Of epsilon with delta, noise_multiplier, and epochs or steps two must be given.",
+                hint="epsilon=3, delta=1e-5, epochs=10",
+            )
+
+    def _public_rows(self) -> int:
+        size = self._source.size
+        if self._rows is not None and self._rows != size:
+            raise InvalidParameter("rows is not the number of rows.", hint='leave rows= out: sampling="fixed" knows it')
+        if self._batch >= size:
+            raise InvalidParameter(f"batch_size must be below the number of rows, {size}, not {self._batch}.")
+        return size
+
+    def _piece(self) -> int:
+        if self._scheme == "fixed":
+            return min(self._batch, LARGEST_PIECE)
+        return min(-(-math.ceil(self._batch + _SPREAD * math.sqrt(self._batch)) // 8) * 8, LARGEST_PIECE)
+
+    def _sampling(self, rows: int) -> Sampling:
+        if self._scheme == "fixed":
+            return FixedSizeSampling(self._batch, rows)
+        if self._scheme == "allocation":
+            return OneOfSteps(max(2, round(rows / self._batch)))
+        return PoissonSampling(Fraction(min(max(self._batch * _RATES // rows, 1), _RATES - 1), _RATES))
+
+    def _planned(self, rows: int) -> TrainingPlan:
+        """Return the plan for so many rows."""
+        rows = max(rows, self._batch)
+        sampling, part = self._sampling(rows), 1 if self._rows is not None else 1 - COUNTED
+        each = sampling.steps if isinstance(sampling, OneOfSteps) else 1
+        steps = self._steps
+        if self._epochs is not None:
+            steps = max(1, math.ceil(self._epochs * rows / self._batch))
+        multiplier = self._multiplier
+        asked: dict[str, Any] = {"delta": self._delta or 0}
+        if self._epsilon is not None:
+            asked["epsilon"] = self._epsilon * part
+        if steps is not None:
+            steps = -(-steps // each) * each
+            if multiplier is None:
+                wanted = steps
+                multiplier = calibrate(lambda sigma: _loss(sampling, sigma, wanted), **asked)
+        else:
+            assert multiplier is not None
+            sigma = multiplier
+            steps = each * calibrate(lambda n: _loss(sampling, sigma, n * each), **asked, increasing=True, integer=True)
+        batch = rows / each if each > 1 else float(self._batch)
+        if isinstance(sampling, PoissonSampling):
+            batch = float(sampling.rate * rows)
+        noise = self._noise_of(multiplier).deviation / batch
+        passes = max(1, round(rows / self._batch))
+        ends = [*range(passes, steps, passes), steps]
+        delta = self._delta or Fraction(1, 10**5)
+        spent = [_loss(sampling, multiplier, -(-n // each) * each).epsilon(delta) for n in ends[:: -(-len(ends) // 50)]]
+        last = _loss(sampling, multiplier, steps).epsilon(delta)
+        epsilons = (*spent[:-1], last) if len(spent) > 1 else (last,)
+        width = sum(p.numel() for p in self._clipper.trained)
+        return TrainingPlan(sampling, rows, multiplier, steps, batch, noise, epsilons, float(delta), width, self._notes)
+
+    def _noise_of(self, multiplier: Fraction) -> GridNoise:
+        width = sum(p.numel() for p in self._clipper.trained)
+        replaced = self._sampling_relation() is Relation.REPLACE
+        terms = tuple(self._clipper.terms)
+        return GridNoise(Fraction(self._limit), multiplier, width, self.physical_batch, terms, replaced)
+
+    def _sampling_relation(self) -> Relation:
+        return Relation.REPLACE if self._scheme == "fixed" else Relation.ADD_REMOVE
+
+    def _noise(self) -> GridNoise:
+        return self._noise_of(self.plan().noise_multiplier)
+
+    def _settle(self) -> None:
+        """Count the rows, where their number is private, and solve for the rest."""
+        if self._plan is None and self._rows is None:
+            assert self._epsilon is not None
+            noise = laplace.sample(1 / (self._epsilon * COUNTED), self._rng)
+            self._plan = self._planned(max(self._source.size + noise, self._batch))
+        elif self._plan is None:
+            self._plan = self.plan()
+
+    def _draw(self) -> RowBatch:
+        self._settle()
+        if self._begun >= self._noted:
+            self._note(min(self._begun + checkpoint.AHEAD, self.plan().steps))
+        self._begun += 1
+        if self._drawn is None:
+            self._drawn = self.plan().sampling.start(self._source.size, self._rng)
+        self._latest = RowBatch(self._begun, next(self._drawn))
+        return self._latest
+
+    def _note(self, begun: int) -> None:
+        for path in self._paths:
+            checkpoint.note(path, self._run, begun)
+        self._noted = begun
+
+    def _tell(self, noisy: NDArray[np.float64], noise: GridNoise) -> None:
+        """Keep what is public of the noisy sum, and say when nothing was learnt."""
+        self.norm = float(np.linalg.norm(noisy)) / self.plan().expected_batch
+        if self._summed >= EARLY:
+            return
+        self._sum = noisy.copy() if not self._summed else self._sum + noisy
+        self._summed += 1
+        if self._summed == EARLY:
+            square, variance = float(self._sum @ self._sum), EARLY * noise.deviation**2
+            if square < variance * (noise.width + 3 * math.sqrt(2 * noise.width)):
+                warnings.warn(
+                    f"After {EARLY} steps the sum of the noisy gradients is not to be told from noise. A larger "
+                    "batch_size, more steps, a larger epsilon, or a smaller model helps, and so may another "
+                    "max_grad_norm or learning rate.",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            self._sum = np.zeros(0)
+
+    def _show(self, step: int) -> None:
+        plan = self.plan()
+        if step % max(1, plan.steps // 50) and step != plan.steps:
+            return
+        delta = self._delta or Fraction(1, 10**5)
+        end = "\n" if step == plan.steps else ""
+        said = f"step {step}/{plan.steps}  ε ≤ {self.spent(delta):.3g} at δ = {float(delta):g}"
+        print(f"\r{said}  noisy gradient {self.norm:.3g} ", end=end, file=sys.stderr, flush=True)
+
+
+def make_private(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    dataset: Any,
+    *,
+    loss_fn: Loss,
+    batch_size: int,
+    max_grad_norm: float,
+    **more: Any,
+) -> PrivateTrainer:
+    """Return what gives the batches of a loop of your own, and takes its steps: `for b in p.batches(): p.step(b)`.
+
+    Args:
+        model: as for `PrivateTrainer`, as are all others.
+        optimizer: of the model's parameters.
+        dataset: tensors, or a map-style data set.
+        loss_fn: one loss a row.
+        batch_size: expected number of rows of a step.
+        max_grad_norm: C.
+        more: what else `PrivateTrainer` takes.
+
+    >>> net = nn.Linear(2, 1)
+    >>> def loss(model, x, y): return (model(x)[:, 0] - y).square()
+    >>> data = torch.randn(100, 2), torch.zeros(100)
+    >>> sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    >>> asked = {"epsilon": 1, "delta": "1e-5", "steps": 5, "rows": 100}
+    >>> p = make_private(net, sgd, data, loss_fn=loss, batch_size=10, max_grad_norm=1.0, **asked)
+    >>> for batch in p.batches():
+    ...     p.step(batch)
+    >>> p.spent(delta="1e-5") <= 1
+    True
+    """
+    return PrivateTrainer(
+        model, loss_fn, optimizer, dataset, batch_size=batch_size, max_grad_norm=max_grad_norm, **more
+    )
+
+
+def _loss(sampling: Sampling, multiplier: Fraction, steps: int) -> PrivacyLoss:
+    return PrivacyLoss(sampling.events(Composed.of(GaussianEvent(1 / multiplier**2)), steps))
+
+
+def _check_optimizer(model: nn.Module, optimizer: Any) -> None:
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InvalidParameter(f"optimizer must be an optimizer of torch, not {type(optimizer).__name__}.")
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise InvalidParameter(
+            f"{type(optimizer).__name__} asks for the loss several times in a step, by a closure.",
+            hint="take an optimizer that steps on one gradient, such as SGD or Adam",
+        )
+    own = {*model.parameters()}
+    held = {p for group in optimizer.param_groups for p in group["params"]}
+    if held - own:
+        raise InvalidParameter("optimizer has parameters that the model has not.", hint="make it of model.parameters()")
+    if not any(p.requires_grad for p in held):
+        raise InvalidParameter("optimizer has no parameter that is trained.", hint="make it of model.parameters()")
+
+
+def _text(x: Fraction | None) -> str | None:
+    return None if x is None else str(x)
