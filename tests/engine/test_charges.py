@@ -27,7 +27,7 @@ from discreet.backends.person_filter import PersonFilter
 from discreet.engine.cells import measured
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
-from discreet.learn import KMeans, LinearRegression, SampleAggregate
+from discreet.learn import BoostedTreesRegressor, KMeans, LinearRegression, SampleAggregate
 from discreet.ledger.account import Account
 from discreet.ledger.entry import Charged, PeopleCharged
 from discreet.ledger.ledger import Ledger
@@ -197,6 +197,12 @@ def fit(s: Session) -> object:
     return s.fit(model, features=["n"], target="w")
 
 
+def trees(s: Session) -> object:
+    relation = next(iter(s.accounts.values())).relation.value
+    model = BoostedTreesRegressor(epsilon=1, delta=DELTA, rows=20, relation=relation)
+    return s.fit(model, features=["n"], target="w")
+
+
 def clusters(s: Session) -> object:
     relation = next(iter(s.accounts.values())).relation.value
     return s.fit(KMeans(2, epsilon=1, delta=0, relation=relation), features=["n"])
@@ -327,6 +333,7 @@ ASKED: dict[str, Asked] = {
     "open run, fixed-size sample": Asked(opens(GAUSSIAN, sampling=FIXED, delta=DELTA), delta=D, replaced=OF_FIXED),
     "open run of a query": Asked(opens_query, [responses(1)]),
     "fit": Asked(fit, [gaussian(MU)], delta=D),
+    "fit, boosted trees": Asked(trees, [gaussian(MU)], delta=D),
     "fit, Laplace noise": Asked(clusters, [responses(1)]),
     "fit, objective perturbation": Asked(objective, [responses(0.99), laplace(1, 100)], rows=1),
     "fit, sample and aggregate": Asked(blocks, [bounded_range(1 / 2)] * 2),

@@ -86,7 +86,7 @@ class FreeCalibration(LinearDescent):
 
     def run(self, plan: Plan) -> Any:
         state = yield from super().run(plan)
-        yield from self._calibrated(np.array(state["weights"]), 1.0)
+        yield from self._calibrated(np.array(state["weights"]), 1.0, {})
         return state
 
 

@@ -16,6 +16,8 @@ from discreet import learn
 from discreet.errors import InvalidParameter
 from discreet.learn import (
     PCA,
+    BoostedTrees,
+    BoostedTreesRegressor,
     GaussianNB,
     Gram,
     KMeans,
@@ -41,6 +43,8 @@ MODELS = (
     PoissonRegressor(**GIVEN, target=(0, 1)),
     GaussianNB(**GIVEN, classes=[0, 1]),
     KMeans(2, **GIVEN),
+    BoostedTrees(**GIVEN, classes=[0, 1, 2]),
+    BoostedTreesRegressor(**GIVEN, target=(0, 1), loss="huber"),
     Gram(**GIVEN),
     PCA(1, **GIVEN),
     StandardScaler(**GIVEN),

@@ -23,13 +23,15 @@ MODELS = {
     "linear": "LinearRegression",
     "poisson": "PoissonRegressor",
     "bayes": "GaussianNB",
+    "trees": "BoostedTrees",
+    "trees-regressor": "BoostedTreesRegressor",
     "kmeans": "KMeans",
     "pca": "PCA",
     "scaler": "StandardScaler",
 }
 """The models of the command, and the class of each."""
 
-PREDICTING = ("logistic", "svm", "linear", "poisson", "bayes")
+PREDICTING = ("logistic", "svm", "linear", "poisson", "bayes", "trees", "trees-regressor")
 """Those with a target."""
 
 _OF_QUERIES = frozenset(

@@ -18,6 +18,8 @@ from discreet.learn.linear import LinearRegression as LinearRegression
 from discreet.learn.linear import LinearSVC as LinearSVC
 from discreet.learn.linear import LogisticRegression as LogisticRegression
 from discreet.learn.linear import PoissonRegressor as PoissonRegressor
+from discreet.learn.trees import BoostedTrees as BoostedTrees
+from discreet.learn.trees import BoostedTreesRegressor as BoostedTreesRegressor
 from discreet.namespace import public_names
 
 

@@ -18,7 +18,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import Parts, PeopleRows
     from discreet.engine.recipe import Running
+    from discreet.plan.parts import PersonPart
+    from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
 FEWEST, MOST = 20, 300
@@ -119,7 +121,7 @@ class LinearDescent(FeatureRows):
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         rows = self.read(tables)
         most, width = rows.most, self.features.width * self.loss.outputs
-        parts = []
+        parts = self._first(rows)
         if self.rows is None:
             parts.append(person_part("count", rows, width=1, norms=Sensitivity(1, most), share=COUNTED))
         of_rows: dict[str, Any] = {"l2": self.length, "width": self.features.width}
@@ -133,6 +135,10 @@ class LinearDescent(FeatureRows):
         parts.append(person_part("gradient", rows, width=width, l2=self.length, times=self.draws, share=left))
         said = {"model": self.said, "rows": self.rows}
         return plan_recipe(parts, epsilon=self.epsilon * part, delta=self.delta, parameters=said)
+
+    def _first(self, rows: PersonRows) -> list[PersonPart]:
+        """Return what is drawn of the features before the descent."""
+        return []
 
     @property
     def said(self) -> Any:
@@ -174,38 +180,44 @@ class LinearDescent(FeatureRows):
         else:
             rows = float(self.rows)
         rows = min(max(rows, 1.0), _LARGEST)
-        gradient, width = parts["gradient"], self.features.width
+        gradient = parts["gradient"]
         ratio = math.sqrt(gradient.times) * self.length / _sigma(gradient)
-        chosen = rule(self.loss, ratio, rows, width * self.loss.outputs, gradient.times)
-        w = np.zeros((self.loss.outputs, width))
+        shape, active = yield from self._shaped(parts, rows, ratio)
+        chosen = rule(self.loss, ratio, rows, int(active.sum()) * self.loss.outputs, gradient.times)
+        w = np.zeros((self.loss.outputs, len(active)))
         moved, summed, kept = np.zeros_like(w), np.zeros_like(w), 0
-        longest = yield from self._step(rows)
+        longest = yield from self._step(rows, shape, active)
         step = longest / self.loss.smoothness * chosen.clip / (self.length * rows * chosen.draws)
         for t in range(chosen.steps):
-            at = {"weights": w + MOMENTUM * moved, "clip": chosen.clip}
+            at = {"weights": w + MOMENTUM * moved, "clip": chosen.clip, **shape}
             noisy = np.zeros(w.size)
             for _ in range(chosen.draws):
                 noisy += np.array((yield Draw("gradient", at)), np.float64)
-            moved = np.clip(MOMENTUM * moved - step * noisy.reshape(w.shape), -_FAR, _FAR)
+            moved = np.clip(MOMENTUM * moved - step * active * noisy.reshape(w.shape), -_FAR, _FAR)
             w = np.clip(w + moved, -_FAR, _FAR)
             if 2 * t >= chosen.steps:
                 summed, kept = summed + w, kept + 1
         w = summed / kept
         if self.is_calibrated:
-            w = yield from self._calibrated(w, _sigma(parts["calibration"]) / 2**_FINE)
-        return {"weights": w.tolist(), "rows": rows, "steps": chosen.steps, "clip": chosen.clip}
+            w = yield from self._calibrated(w, _sigma(parts["calibration"]) / 2**_FINE, shape)
+        return {"weights": w.tolist(), "rows": rows, "steps": chosen.steps, "clip": chosen.clip, **shape}
 
-    def _step(self, rows: float) -> Running[float]:
+    def _shaped(self, parts: Mapping[str, Any], rows: float, ratio: float) -> Running[tuple[dict[str, Any], Floats]]:
+        """Return what draws are told of the features beside weights, and 1 for each feature that is in use."""
+        yield from ()
+        return {}, np.ones(self.features.width)
+
+    def _step(self, rows: float, shape: Mapping[str, Any], active: Floats) -> Running[float]:
         """Return the longest stable step, over 1/β: noise makes λ look larger, and the step shorter."""
         v = np.zeros(self.features.width)
         v[-1], long = 1.0, 1.0
         for _ in range(POWERS):
-            noisy = np.array((yield Draw("moment", {"weights": v[None, :], "clip": 1.0})), np.float64)
+            noisy = active * np.array((yield Draw("moment", {"weights": v[None, :], "clip": 1.0, **shape})), np.float64)
             long = max(float(np.linalg.norm(noisy)), 1e-9)
             v = noisy / long
         return min(LONGEST, STEP / min(long / (self.length * rows), 1.0))
 
-    def _calibrated(self, w: Floats, sigma: float) -> Running[Floats]:
+    def _calibrated(self, w: Floats, sigma: float, shape: Mapping[str, Any]) -> Running[Floats]:
         """Return weights whose scores were adjusted by noisy Newton steps.
 
         Each step is the most likely one, where it is about a sixth of the scores' span and the noise is σ: so noise
@@ -214,7 +226,7 @@ class LinearDescent(FeatureRows):
         several, sigma = self.loss.outputs > 1, sigma * REACH / self._reach
         slope, shift = 1.0, np.zeros(self.loss.outputs)
         for _ in range(PASSES):
-            args = {"weights": w, "slope": slope, "shift": shift}
+            args = {"weights": w, "slope": slope, "shift": shift, **shape}
             seen = np.clip(np.array((yield Draw("calibration", args)), np.float64) / 2**_FINE, -1e12, 1e12)
             if several:
                 g, h = seen[: len(shift)], np.maximum(seen[len(shift) :], 0)
@@ -232,16 +244,24 @@ class LinearDescent(FeatureRows):
     # ------------------------------------------------------------------ private: of people's rows
     def prepare(self, people: PeopleRows) -> Any:
         places, values = self.features.encode(self.cells(people), len(people.matrix))
-        factor = RowFactor(people.starts, places, values, self.features.width)
+        return PreparedRows(RowFactor(people.starts, places, values, self.features.width), *self._goal(people))
+
+    def _goal(self, people: PeopleRows) -> tuple[Floats, Floats]:
+        """Return the target of each row as the loss reads it, and 1 for each row that counts."""
         if self.target is None:
             labels = people.column("y").astype(np.float64)
             counts = labels < max(self.loss.outputs, 2)
-            return _Prepared(factor, np.where(counts, labels, 0)[:, None], counts.astype(np.float64)[:, None])
+            return np.where(counts, labels, 0)[:, None], counts.astype(np.float64)[:, None]
         y = self.loss.scaled(self.numbers(people, *self.target), *self.target)[:, None]
-        return _Prepared(factor, y, np.ones(y.shape))
+        return y, np.ones(y.shape)
+
+    def _known(self, people: PeopleRows, args: Any) -> PreparedRows:
+        """Return what a draw needs of the rows."""
+        found: PreparedRows = people.prepared
+        return found
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
-        known: _Prepared = people.prepared
+        known = self._known(people, args)
         if of == "count":
             return people.summed(known.counts).astype(np.int64)
         z = known.factor.matrix @ args["weights"].T / 2**BITS
@@ -265,7 +285,7 @@ class LinearDescent(FeatureRows):
         rounding = np.diff(people.starts) * (math.sqrt(outputs) * 1.01 * 2**BITS)
         return _whole(weights, np.maximum(self.length - rounding, 0)[people.person], np.sqrt(square)[people.person])
 
-    def _adjusting(self, people: PeopleRows, known: _Prepared, z: Floats, slope: float, shift: Floats) -> Integers:
+    def _adjusting(self, people: PeopleRows, known: PreparedRows, z: Floats, slope: float, shift: Floats) -> Integers:
         """Return what the calibration adds up: derivatives of the loss by slope and shift of the scores."""
         z = np.clip(z, *self.loss.span)
         scores = slope * z + shift
@@ -280,7 +300,7 @@ class LinearDescent(FeatureRows):
         return _whole(found, np.full(people.size, float(self._calibration[1])), _lengths(found))
 
 
-class _Prepared(NamedTuple):
+class PreparedRows(NamedTuple):
     """What all draws need of the rows: features, targets, and 1 for each row that counts."""
 
     factor: RowFactor

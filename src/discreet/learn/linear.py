@@ -73,6 +73,7 @@ class LinearModel(ScoredModel):
     terms_: list[str]
     steps_: int
     _solvers: ClassVar[tuple[str, ...]] = ("gradient",)
+    _descent: ClassVar[type[LinearDescent]] = LinearDescent
 
     @abstractmethod
     def _loss(self) -> RowLoss:
@@ -87,7 +88,7 @@ class LinearModel(ScoredModel):
         if self.solver in OBJECTIVE:
             return ObjectiveMinimum(self._columns, *self._guarantee(), **given, inside=self.solver == "objective")
         known = rows if self.rows is None else count("rows", self.rows)
-        return LinearDescent(self._columns, *self._guarantee(), **given, rows=known)
+        return self._descent(self._columns, *self._guarantee(), **given, rows=known)
 
     def rebuild(self, outputs: int) -> Floats:
         self._features = Features(tuple(self._features.columns), self._features.basis, self._features.knots)
@@ -295,7 +296,7 @@ class LinearSVC(_LinearClassifier):
         return tags
 
 
-class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types
+class Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-learn has no types
     """What linear regressors share."""
 
     target: Any
@@ -329,7 +330,23 @@ class _Regressor(RegressorMixin, LinearModel):  # type: ignore[misc]  # scikit-l
         return self.answers_of(self._scores(X))
 
 
-class LinearRegression(_Regressor):
+class ScaledRegressor(Regressor):
+    """What regressors share whose target is scaled to ±1."""
+
+    loss: Any
+
+    def _loss(self) -> RowLoss:
+        if self.loss not in ("squared", "huber"):
+            raise InvalidParameter(f"loss must be 'squared' or 'huber', not {self.loss!r}.")
+        return Squared() if self.loss == "squared" else Huber()
+
+    def answers_of(self, scores: Floats) -> NDArray[Any]:
+        z = np.clip(scores[:, 0], -1, 1)
+        low, high = self._target.low, self._target.high
+        return np.asarray(low + (z + 1) * (high - low) / 2)
+
+
+class LinearRegression(ScaledRegressor):
     """Linear regression by squared or Huber loss, by noisy gradient descent.
 
     Guarantee:
@@ -382,24 +399,14 @@ class LinearRegression(_Regressor):
         if self.solver in OBJECTIVE and self.loss != "huber":
             raise InvalidParameter(f"solver={self.solver!r} has the Huber loss alone.", hint="loss='huber'")
 
-    def _loss(self) -> RowLoss:
-        if self.loss not in ("squared", "huber"):
-            raise InvalidParameter(f"loss must be 'squared' or 'huber', not {self.loss!r}.")
-        return Squared() if self.loss == "squared" else Huber()
-
     def _take(self, state: Any) -> None:
         super()._take(state)
         low, high = self._target.low, self._target.high
         self.coef_ = self.coef_[0] * (high - low) / 2
         self.intercept_ = float(self.intercept_[0]) * (high - low) / 2 + (low + high) / 2
 
-    def answers_of(self, scores: Floats) -> NDArray[Any]:
-        z = np.clip(scores[:, 0], -1, 1)
-        low, high = self._target.low, self._target.high
-        return np.asarray(low + (z + 1) * (high - low) / 2)
 
-
-class PoissonRegressor(_Regressor):
+class PoissonRegressor(Regressor):
     """Poisson regression with the logarithm as its link, by noisy gradient descent.
 
     The loss is divided by the highest target, and predictions are at most that.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -28,6 +28,7 @@ from discreet.learn.descent import CLIP, LinearDescent
 from discreet.learn.features import DeclaredColumn
 from discreet.learn.gram import GramSum
 from discreet.learn.losses import Hinge, Logistic, Poisson, RowLoss, Squared
+from discreet.learn.trees import TreeDescent
 from discreet.plan.plan import Plan
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -44,12 +45,20 @@ ONCE = 28
 class AtTheStart(LinearDescent):
     """All gradients are asked for at the same point, and added up."""
 
+    at: ClassVar[dict[str, Any]] = {}
+
     def run(self, plan: Plan) -> Any:
-        at = {"weights": np.zeros((1, self.features.width)), "clip": CLIP}
+        at = {"weights": np.zeros((1, self.features.width)), "clip": CLIP, **self.at}
         total = np.zeros(self.features.width)
         for _ in range(self.draws):
             total += np.array((yield Draw("gradient", at)), np.float64)
         return total
+
+
+class TreesAtTheStart(TreeDescent, AtTheStart):
+    """The same of boosted trees of declared values."""
+
+    at: ClassVar[dict[str, Any]] = {"cuts": [], "depth": 3}
 
 
 class Seen(NamedTuple):
@@ -65,7 +74,8 @@ def canaries(of: str, loss: RowLoss, target: tuple[float, float] | None = None) 
     def audited(epsilon: int) -> Callable[[int], Any]:
         def audit(people: int) -> Seen:
             given: dict[str, Any] = {"loss": loss, "target": target, "rows": people}
-            recipe = AtTheStart(listed(people), Fraction(epsilon), Fraction(DELTA), **given)
+            kind = TreesAtTheStart if of.startswith("BoostedTrees") else AtTheStart
+            recipe = kind(listed(people), Fraction(epsilon), Fraction(DELTA), **given)
             y = Range(0, 2, integer=True) if target is None else Range(*target)
             facts = {"x0": Range(0, people, integer=True), "y": y}
             types = {"x0": Type.INT, "y": Type.INT if target is None else Type.REAL}
@@ -173,6 +183,8 @@ AUDITS = [
     told("GaussianNB", of_classes, lambda m, i: m["sums"][0][1 + i]),
     told("KMeans", of_grid, lambda m, i: float(m[i])),
     canaries("LogisticRegression", Logistic()),
+    canaries("BoostedTrees", Logistic()),
+    canaries("BoostedTreesRegressor", Squared(), (-1, 1)),
     canaries("LinearSVC", Hinge()),
     canaries("LinearRegression", Squared(), (-1, 1)),
     canaries("PoissonRegressor", Poisson(high=5), (0, 5)),

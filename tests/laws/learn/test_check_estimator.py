@@ -11,6 +11,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from discreet.learn import (
     PCA,
+    BoostedTrees,
+    BoostedTreesRegressor,
     GaussianNB,
     Gram,
     KMeans,
@@ -46,6 +48,8 @@ MODELS = (
     PoissonRegressor(**FINE, target=(0, 7)),
     GaussianNB(**GIVEN, classes="public"),
     KMeans(**GIVEN),
+    BoostedTrees(**GIVEN, classes="public"),
+    BoostedTreesRegressor(**FINE, target=(-3, 3)),
     Gram(**GIVEN),
     PCA(**GIVEN),
     StandardScaler(**GIVEN),
