@@ -1,12 +1,11 @@
 """Census-style releases of the 2010 Rhode Island blocks: errors of each level, and CPU time, against their targets.
 
-    python -m benchmarks.hierarchy --data FILE [--epsilons 1,10] [--runs 5]
+    python -m benchmarks.hierarchy [--epsilons 1,10] [--runs 5]
 
-FILE is ri_2010_block.csv of census-2020 (github.com/alarm-redist/census-2020), or the same with its election columns
-dropped. Each person is a row, of 16 kinds: eight groups of race and origin, adults and children. Rows are replaced,
-their number is public, δ is 1e-5, and all else is the default. Numbers are medians of `--runs` releases: mean absolute
-errors of units' totals and of cells. CPU seconds are of `session.hierarchy` with all rows read, and of what follows the
-counts: noise, estimates, whole tables.
+Each person is a row, of 16 kinds: eight groups of race and origin, adults and children. Rows are replaced, their number
+is public, δ is 1e-5, and all else is the default. Numbers are medians of `--runs` releases: mean absolute errors of
+units' totals and of cells. CPU seconds are of `session.hierarchy` with all rows read, and of what follows the counts:
+noise, estimates, whole tables.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ TARGETS: dict[float, dict[str, float]] = {
 }
 
 
-def counts(file: Path) -> tuple[list[str], Any]:
+def counts() -> tuple[list[str], Any]:
     """Return the codes of all blocks, and their people by race and whether they are adults."""
-    frame = pd.read_csv(file, dtype={"GEOID": str}).sort_values("GEOID")
+    frame = pd.read_parquet(Path(__file__).parent / "data" / "rhode_island_2010.parquet")
     adults, people = (frame[[f"{of}_{race}" for race in RACES]].to_numpy(np.int64) for of in ("vap", "pop"))
     return frame["GEOID"].tolist(), np.stack([adults, people - adults], axis=2)
 
@@ -96,11 +95,10 @@ def after_counts(h: Any) -> float:
 def main() -> None:
     """Print a line for each ε and number."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--epsilons", default="1,10")
     parser.add_argument("--runs", type=int, default=5)
     given = parser.parse_args()
-    codes, table = counts(given.data)
+    codes, table = counts()
     with connected(codes, table) as session:
         for epsilon in map(float, given.epsilons.split(",")):
             runs = [measure(session, codes, table, epsilon) for _ in range(given.runs)]

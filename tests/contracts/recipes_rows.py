@@ -43,7 +43,7 @@ from discreet.recipes import (
     person_rows,
     plan_recipe,
 )
-from discreet.synth.census import CensusRelease
+from discreet.synth.census import CensusCheck, CensusRelease
 from discreet.synth.hierarchical import AskedHierarchy
 from tests.contracts.recipes_row import FACTS, UNIT, RecipeRow
 
@@ -275,6 +275,13 @@ def census_of_rows() -> CensusRelease:
     return replace(census(), fixed=True, per_person=1)
 
 
+def census_check() -> CensusCheck:
+    """A look at how far some tables are from the data."""
+    made = census()
+    sizes, cells = made.units.tree.sizes, made.attributes.cells
+    return CensusCheck(made, Fraction(1), Fraction(0), "", [np.ones((n, cells), np.int64) for n in sizes])
+
+
 WARDS = {"ward": ["a", "a", "b"], "n": [0, 1, 1]}
 FACTS_TYPES = {"ward": Type.TEXT, "x": Type.REAL, "n": Type.INT}
 
@@ -301,6 +308,7 @@ ROWS = (
     RecipeRow("of fixed size", lambda: Tally(times=3, sampling=FIXED), relations=(Relation.REPLACE,)),
     RecipeRow("one of steps", lambda: Tally(times=6, sampling=OneOfSteps(3)), relations=(Relation.ADD_REMOVE,)),
     RecipeRow("census release", census),
+    RecipeRow("census check", census_check),
     RecipeRow("census release of all rows", census_of_rows, unit=ROW, relations=(Relation.REPLACE,)),
     RecipeRow("whole", Worst),
     RecipeRow("whole of a sample", lambda: Worst(sampling=POISSON), relations=(Relation.ADD_REMOVE,)),

@@ -284,3 +284,24 @@ def test_parts_of_a_forged_plan_are_not_performed() -> None:
         with pytest.raises(Exception, match="second derivation"):
             s._desk.perform(replace(recipe, fixed=True), ours=False)
         assert s.remaining.epsilon == 25
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_measured_errors_are_those_of_the_released_tables_and_are_charged(relation: str) -> None:
+    given = BY_CODE | {"epsilon": 1}
+    with session(relation=relation, budget=dp.Budget(2000, "1e-4", per_query=1001)) as s:
+        h = s.hierarchy(**given)
+        found = h.errors(check=1000)
+        assert s.remaining.epsilon == 2000 - 1001
+        assert h.errors(check=1000).measured == found.measured
+        assert s.remaining.epsilon == 2000 - 1001
+    truth = FRAME.groupby("geo").size()
+    apart = [abs(n - truth.get(code, 0)) for code, n in h.table("block", []).rows]
+    error, margin = found.measured["block", "total"]
+    assert abs(error - np.mean(apart)) <= 3 * margin < 0.2
+    assert found.measured["all", "total"][0] == pytest.approx(abs(h.rows - 4000), abs=1)
+    assert ("block", "race × adult") in found.measured
+    assert "measured" in str(found)
+    assert "measured" not in str(h.errors())
+    with pytest.raises(InvalidParameter, match="no session"):
+        h.without_ledger().errors(check=1)

@@ -701,7 +701,8 @@ class Session:
             PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `synthesize`.
         """
         given = (levels, attributes, table, code, units, invariants, weights, loss, filler, bins)
-        return self._desk.perform(self._hierarchy(epsilon, delta, *given), fresh=fresh, ours=False)
+        made: Any = self._desk.perform(self._hierarchy(epsilon, delta, *given), fresh=fresh, ours=False)
+        return made.checked_by(lambda check: self._desk.perform(check, ours=False))
 
     def plan_hierarchy(
         self, *, epsilon: Real | None = None, delta: Real | None = None, levels: Any, attributes: Any, **asked: Any

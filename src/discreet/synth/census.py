@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.engine.cells import measured
-from discreet.engine.person_recipe import PersonRecipe, as_json
+from discreet.engine.person_recipe import PersonRecipe, RecipeTable, as_json
 from discreet.engine.recipe import Draw
 from discreet.engine.row_places import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.draws import AddedNoise
 from discreet.plan.parts import PersonPart, person_part, plan_recipe
-from discreet.plan.person_rows import person_rows
+from discreet.plan.person_rows import PersonRows, person_rows
 from discreet.plan.planner import make_query
-from discreet.privacy.exact import Real, positive
-from discreet.privacy.unit import Sensitivity
+from discreet.privacy.exact import Real, positive, probability
+from discreet.privacy.unit import Relation, Sensitivity
 from discreet.synth.domain import Floats, Integers, SynthColumn
 from discreet.synth.synthetic import SyntheticRows
 from discreet.synth.tree import TreeNoise, whole
@@ -120,11 +120,18 @@ class CensusRelease(PersonRecipe):
         """The levels, the whole table first."""
         return ("all", *self.units.names)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+    def rows(self, tables: Sequence[TableSchema]) -> PersonRows:
+        """Return the rows that are read: numbers of the columns of units, and cells of the attributes."""
         sql = [*self.units.sql, *(column.sql for column in self.attributes.columns)]
-        name = '"' + self.source.replace('"', '""') + '"'
-        text = f"SELECT {', '.join(f'{e} AS c{i}' for i, e in enumerate(sql))} FROM {name}"
-        rows = person_rows(text, tables, rows=self.per_person)
+        text = f"SELECT {', '.join(f'{e} AS c{i}' for i, e in enumerate(sql))} FROM {self._name}"
+        return person_rows(text, tables, rows=self.per_person)
+
+    @property
+    def _name(self) -> str:
+        return '"' + self.source.replace('"', '""') + '"'
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        rows = self.rows(tables)
         m, made = rows.most, list[PersonPart]()
         for level, (size, shares) in enumerate(zip(self.units.tree.sizes, self.weights, strict=True)):
             for kind, share in zip(KINDS, shares, strict=True):
@@ -137,7 +144,7 @@ class CensusRelease(PersonRecipe):
         plan = plan_recipe(made, epsilon=self.epsilon * part, delta=self.delta)
         if not self.fixed:
             return plan
-        size_of = make_query(f"SELECT COUNT(*) AS n FROM {name}", tables, population="", version=None, epsilon=1)
+        size_of = make_query(f"SELECT COUNT(*) AS n FROM {self._name}", tables, population="", version=None, epsilon=1)
         identity = hashlib.sha256(f"{plan.identity} {size_of.identity}".encode()).hexdigest()
         (payer,) = plan.payers
         payer = replace(payer, events=payer.events + size_of.allocation.events)
@@ -210,19 +217,76 @@ def estimates(recipe: CensusRelease, plan: Plan, kept: Mapping[str, Any]) -> lis
     return noise.fit(totals, cells, kept.get("rows"))
 
 
+@dataclass(frozen=True)
+class CensusCheck(PersonRecipe):
+    """The noisy ℓ1 distances of released tables from those of the data: at each level of totals and of histograms.
+
+    Attributes:
+        release: what was released.
+        epsilon: the ε to be spent.
+        delta: the δ to be spent; 0 for Laplace noise.
+        digest: a digest of the tables.
+        tables: the released tables.
+    """
+
+    release: CensusRelease
+    epsilon: Fraction
+    delta: Fraction
+    digest: str
+    tables: Sequence[Integers] = field(repr=False, compare=False)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        rows, n = self.release.rows(tables), 2 * len(self.tables)
+        moved = rows.most * (2 if rows.question.table.relation is Relation.REPLACE else 1)
+        made = person_part("distances", rows, width=n, norms=Sensitivity(n, moved), kind="whole")
+        return plan_recipe([made], epsilon=self.epsilon * part, delta=self.delta)
+
+    def run(self, plan: Plan) -> Running[list[int]]:
+        noisy = yield Draw("distances")
+        return [int(n) for n in noisy]
+
+    def prepare(self, people: PeopleRows) -> tuple[Integers, Integers]:
+        """Return the unit of the last level and the cell of each row."""
+        return self.release.prepare(people)
+
+    def whole(self, people: PeopleRows, of: str, args: Any) -> Integers:
+        (leaf, cell), shape = people.prepared, self.tables[-1].shape
+        exact = np.bincount(leaf * shape[1] + cell, minlength=shape[0] * shape[1]).reshape(shape)
+        found: list[int] = []
+        for level in range(len(self.tables) - 1, -1, -1):
+            apart = exact - self.tables[level]
+            found = [int(np.abs(apart.sum(axis=1)).sum()), int(np.abs(apart).sum()), *found]
+            exact = np.add.reduceat(exact, self.release.units.tree.starts[level - 1], axis=0) if level else exact
+        return np.array(found, np.int64)
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        names = [(level, kind) for level in self.release.names for kind in KINDS]
+        return ["level", "table", "distance"], [[*name, int(n)] for name, n in zip(names, state, strict=True)]
+
+
 @dataclass(frozen=True, slots=True)
 class HierarchyErrors:
     """Standard errors of the estimates of a census-style release, before these are made whole and ≥ 0: exact.
 
     Attributes:
         rows: (level, table, numbers in it, root mean square of their standard errors, the largest one).
+        measured: (level, table) → the noisy mean absolute error of the released numbers, and how far it is off at most
+            with a probability of 95 %; where it was asked.
     """
 
     rows: tuple[tuple[str, str, int, float, float], ...]
+    measured: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        shown = [(a, b, f"{n:,}", f"{e:.3g}", f"{most:.3g}") for a, b, n, e, most in self.rows]
-        return render(["level", "table", "numbers", "standard error", "largest"], shown)
+        shown = [(a, b, f"{n:,}", f"{e:.3g}", f"{most:.3g}", *self._seen(a, b)) for a, b, n, e, most in self.rows]
+        seen = ["measured"] if self.measured else []
+        return render(["level", "table", "numbers", "standard error", "largest", *seen], shown)
+
+    def _seen(self, level: str, table: str) -> list[str]:
+        if not self.measured:
+            return []
+        found = self.measured.get((level, table))
+        return ["" if found is None else f"{found[0]:.3g} ± {found[1]:.2g}"]
 
     __repr__ = __str__
 
@@ -343,6 +407,7 @@ class Hierarchy(HierarchyPlan):
     def __init__(self, recipe: CensusRelease, plan: Plan, tables: Sequence[Integers], proof: Any) -> None:
         super().__init__(recipe, plan)
         self._tables, self._proof, self.rows = tables, proof, int(tables[0].sum())
+        self._looking: Callable[[CensusCheck], RecipeTable] | None = None
 
     @property
     def stored(self) -> bool:
@@ -364,6 +429,38 @@ class Hierarchy(HierarchyPlan):
         if self._proof is None:
             raise InvalidParameter("this release was made without a ledger.", hint="session.hierarchy(…)")
         return self._proof
+
+    def checked_by(self, perform: Callable[[CensusCheck], RecipeTable]) -> Hierarchy:
+        """Return the same, where a look at the data of `errors` is done so."""
+        self._looking = perform
+        return self
+
+    def errors(self, *, check: Real | None = None, delta: Real = 0) -> HierarchyErrors:
+        """Return the standard errors of all tables before they were made whole: exact, from the plan.
+
+        Args:
+            check: the ε of a look at the data: the mean absolute error of each level's totals and histograms as they
+                are, with noise. It is charged to the session that made the release.
+            delta: the δ of it; 0 for Laplace noise.
+
+        Raises:
+            InvalidParameter: no open session made it, and it is to be checked.
+            BudgetExceeded, LedgerError, BackendFailed: as `session.hierarchy`.
+        """
+        found = super().errors()
+        if check is None:
+            return found
+        if self._looking is None:
+            raise InvalidParameter("no session made this release.", hint="session.hierarchy(…)")
+        digest = hashlib.sha256(b"".join(table.tobytes() for table in self._tables)).hexdigest()
+        price = positive("check", check), probability("delta", delta)
+        checked = self._looking(CensusCheck(self._recipe, *price, digest, self._tables))
+        (law,) = (part.law for part in checked.plan.parts)
+        assert isinstance(law, AddedNoise)
+        off, last = law.noise.quantile(Fraction(19, 20)), " × ".join(self.attributes)
+        numbers = {(level, table): n for level, table, n, _, _ in found.rows}
+        of = [((level, last if kind == "cells" else kind), n) for level, kind, n in checked.rows]
+        return replace(found, measured={key: (max(n, 0) / numbers[key], off / numbers[key]) for key, n in of})
 
     def without_ledger(self) -> Hierarchy:
         """Return the same without its certificate."""

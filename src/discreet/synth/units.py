@@ -67,8 +67,8 @@ class LevelUnits:
     @property
     def digest(self) -> str:
         """A SHA-256 of all of it: other units are another question."""
-        said = repr((self.names, self.code, self.sql, self.paths, self.filler))
-        return hashlib.sha256(said.encode()).hexdigest()
+        said = repr((self.names, self.code, self.sql, self.paths, self.filler)).encode()
+        return hashlib.sha256(b" ".join([said, *(n.tobytes() for n in (*self.numbers, *self.leaves))])).hexdigest()
 
     def path(self, leaf: tuple[Scalar, ...], level: int) -> tuple[Scalar, ...]:
         """Return what names the unit of a level: its own code, or the values of the columns down to its own."""
@@ -139,7 +139,8 @@ def level_units(
     def path(row: tuple[Any, ...]) -> tuple[Scalar, ...]:
         return row if code is None else tuple(row[0][:n] for n in lengths)
 
-    paths = sorted({path(row) for row in rows})
+    by_row = [path(row) for row in rows]
+    paths = sorted({*by_row})
     place = {p: i for i, p in enumerate(paths)}
     fixed = tuple(filler[c] for c in columns if c in filler)
     if fixed and fixed not in rows:
@@ -163,7 +164,7 @@ def level_units(
     if np.prod([float(len(n) + 1) for n in numbers]) >= 2.0**62:
         raise InvalidParameter("The columns of levels= have too many values together.", hint="one column of codes")
     order = np.argsort(key)
-    leaves = np.array([place[path(row)] for row in rows], np.int64)
+    leaves = np.array([place[p] for p in by_row], np.int64)
     at = place[path(fixed)] if fixed else len(paths) - 1
     found = (key[order], leaves[order])
     return LevelUnits(names, code is not None, tuple(sql), tuple(numbers), found, tuple(paths), at)
