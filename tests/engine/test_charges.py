@@ -220,6 +220,12 @@ def blocks(s: Session) -> object:
     return s.fit(model, features=["n"], target="w", trusted_code=True)
 
 
+def chooses(s: Session) -> object:
+    relation = next(iter(s.accounts.values())).relation.value
+    models = [LinearRegression(rows=20, relation=relation, solver=solver) for solver in ("gradient", "gram")]
+    return s.choose(models, features=["n"], target="w", epsilon=1, delta=DELTA, runs=1)
+
+
 PLAIN = linear_model.LinearRegression().fit([[1.0], [2.0]], [1, 2])
 MODEL = LinearRegression(epsilon=1, delta=1e-6, bounds=(0, 9), target=(0, 9)).fit([[1.0], [2.0]], [1, 2])
 
@@ -337,6 +343,7 @@ ASKED: dict[str, Asked] = {
     "fit, Laplace noise": Asked(clusters, [responses(1)]),
     "fit, objective perturbation": Asked(objective, [responses(0.99), laplace(1, 100)], rows=1),
     "fit, sample and aggregate": Asked(blocks, [bounded_range(1 / 2)] * 2),
+    "choose": Asked(chooses, [responses(1, D)], delta=D),
     "evaluate": Asked(evaluates, [laplace(1 << 9, 5 << 9)] * 5),
     "evaluate, trusted code": Asked(evaluates_other, [laplace(1 << 9, 5 << 9)] * 5),
     "synthesize": Asked(synthesizes, [gaussian(MU)], delta=D),

@@ -123,6 +123,7 @@ def test_the_second_derivation_of_a_cost_shares_no_code_with_the_first() -> None
     # of any kind, the accountant composes the events that each mechanism says of itself
     assert outside == {
         "discreet.accounting.loss.PrivacyLoss",
+        "discreet.mechanisms.best_of_runs.BestOfRuns",
         "discreet.mechanisms.draws.AboveOrBelow",
         "discreet.mechanisms.draws.AddedNoise",
         "discreet.mechanisms.draws.DrawLaw",

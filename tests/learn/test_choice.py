@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression as Plain
 
-from discreet.errors import InvalidParameter
-from discreet.learn import LinearRegression, LinearSVC, LogisticRegression, choice, choose
+import discreet as dp
+from discreet.errors import InternalError, InvalidParameter
+from discreet.learn import GaussianNB, LinearRegression, LinearSVC, LogisticRegression, choice, choose
 from discreet.learn.evaluation import evaluate as learn_evaluate
+from discreet.mechanisms.best_of_runs import BestOfRuns, cost
+from discreet.privacy.unit import Relation, Sensitivity
+from discreet.verify.certificate.checker import check
+from discreet.verify.parts import _check_runs
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(-2, 2, (800, 2))
@@ -55,8 +62,8 @@ def test_no_run_costs_more_than_the_theorem_has_room_for(monkeypatch: pytest.Mon
     runs = Runs(monkeypatch, 3)
     choose(PAIR, X, Y, epsilon=5, delta=1e-6, runs=6)
     assert len(runs.mu) == 2 * 3
-    assert choice.cost(max(runs.mu) / 2, 1e-6, 6) <= 5
-    assert choice.cost(max(runs.mu) / 2, 1e-6, 6) > 4.99
+    assert cost(max(runs.mu) / 2, 1e-6, 6) <= 5
+    assert cost(max(runs.mu) / 2, 1e-6, 6) > 4.99
     assert 100 < min(runs.rows) < max(runs.rows) < 230
 
 
@@ -79,7 +86,7 @@ def test_the_cost_is_that_of_the_theorem_at_its_best_orders() -> None:
         for a in np.linspace(1.5, 100, 2000)
         for b in (5, 8, 10, 10.2, 12)
     )
-    assert choice.cost(rho, delta, runs) == pytest.approx(best, rel=1e-3)
+    assert cost(rho, delta, runs) == pytest.approx(best, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +97,7 @@ def test_the_cost_is_that_of_the_theorem_at_its_best_orders() -> None:
         ([LogisticRegression(**GIVEN, epsilon=1)], "leave their epsilon="),
         ([PAIR[0], LinearRegression(bounds=(-2, 2), target=(0, 1))], "a regressor"),
         ([PAIR[0], LinearSVC(bounds=(-2, 2), classes=[1, 2])], "the same classes"),
-        ([LogisticRegression(**GIVEN, relation="replace")], "add-remove"),
+        ([PAIR[0], LogisticRegression(**GIVEN, relation="replace")], "the same relation"),
     ],
 )
 def test_what_cannot_be_chosen_from_is_refused(models: Any, words: str) -> None:
@@ -106,3 +113,40 @@ def test_gradients_need_delta_before_data_is_read() -> None:
 def test_noise_that_the_theorem_is_not_about_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="Gaussian noise alone"):
         choose([LogisticRegression(**GIVEN, solver="objective")], X, Y, epsilon=1, delta=1e-6)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_a_session_charges_a_choice_once_and_proves_it(relation: str) -> None:
+    frame = pd.DataFrame({"who": np.repeat(np.arange(99), 2), "x": np.tile(X[:99, 0], 2), "y": np.tile(Y[:99], 2)})
+    models = [LogisticRegression(rows=99, relation=relation), GaussianNB(relation=relation)]
+    given: dict[str, Any] = {"unit": dp.PrivacyUnit("who", max_groups=1, max_rows=2), "population": "p"}
+    columns: dict[str, Any] = {"x": dp.Range(-2, 2), "y": dp.Values(0, 1)}
+    budget = dp.Budget(100, "1e-5", per_query=100)
+    with dp.connect({"t": frame}, columns=columns, budget=budget, ledger=":memory:", relation=relation, **given) as s:
+        asked: dict[str, Any] = {"target": "y", "epsilon": 60, "delta": "1e-6", "runs": 2}
+        found = s.choose(models, **asked)
+        assert found.candidate in (0, 1)
+        assert s.remaining.epsilon == 40
+        assert s.choose(models, **asked).model.stored
+        assert s.choose(models, **asked).candidate == found.candidate
+        assert s.remaining.epsilon == 40
+        assert found.model.predict(frame[["x"]]).shape == (198,)
+        certificate = found.model.certificate()
+        assert check(certificate, list(s._ledger.export())).broken is None
+        assert "hidden number is 2 on average" in str(certificate["reasons"])
+        with pytest.raises(InvalidParameter, match="leave their epsilon="):
+            s.choose([models[0].set_params(epsilon=1)], **asked)
+        with pytest.raises(InvalidParameter, match="beside the data"):
+            s.choose([Plain()], **asked)
+
+
+def test_a_law_whose_runs_cost_more_is_refused_twice() -> None:
+    law = BestOfRuns.of(Fraction(5), Fraction("1e-6"), 6)
+    _check_runs(law)
+    dear = replace(law, run=law.run * Fraction(11, 10))
+    with pytest.raises(InternalError):
+        _check_runs(dear)
+    with pytest.raises(InvalidParameter):
+        dear.events(Sensitivity(1, 1), 1, Relation.ADD_REMOVE)
+    with pytest.raises(InternalError):
+        _check_runs(BestOfRuns(Fraction(3), Fraction(0), Fraction(2), 4))

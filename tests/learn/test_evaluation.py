@@ -17,7 +17,7 @@ import discreet as dp
 from discreet.engine.person_parts import PeopleRows
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn import LinearRegression, LogisticRegression, evaluate
-from discreet.learn.evaluation import Evaluating, _Asked
+from discreet.learn.evaluation import EvaluatedTarget, Evaluating
 from discreet.privacy.unit import PrivacyUnit
 from tests.contracts.recipes import SHORT, RecipeRow, faults
 
@@ -104,7 +104,7 @@ def recipe(kind: type[Evaluating] = Evaluating, *, regressor: bool = False, seve
     if regressor:
         model = LinearRegression(**given, target=(-2, 2))
     model.fit(X, Y)
-    asked, y = _Asked.of(model, None, None), "CASE WHEN n < 2 THEN 0 WHEN n < 4 THEN 1 ELSE 2 END"
+    asked, y = EvaluatedTarget.of(model, None, None), "CASE WHEN n < 2 THEN 0 WHEN n < 4 THEN 1 ELSE 2 END"
     sql = SQL.format("CAST(x AS DOUBLE) - (0.0)" if regressor else y)
     return kind(asked, Fraction(1), Fraction(0), Fraction(19, 20), sql, 2, (0.0, 2.5, 0.0), ((0.0,),), model)
 

@@ -567,6 +567,47 @@ class Session:
         room = importlib.import_module("discreet.learn.evaluation")
         return self._desk.perform(room.evaluation_of(*given, trusted=own is model), fresh=fresh, ours=False)
 
+    def choose(
+        self,
+        candidates: Sequence[Any],
+        *,
+        target: str,
+        epsilon: Real,
+        delta: Real = 0,
+        features: Sequence[str] | None = None,
+        runs: int | None = None,
+        table: str | None = None,
+        where: str | None = None,
+        fresh: bool = False,
+    ) -> Any:
+        """Choose the best of several models, charged to the ledger before the data is read.
+
+        Random candidates are fitted and measured a random number of times, which stays hidden; it costs about three
+        times the ε of one run, however many candidates there are. The same choice again is free.
+
+        Args:
+            candidates: of `discreet.learn`, classifiers or regressors, without ε and δ, which are chosen here.
+            target: the column that is predicted.
+            epsilon: the ε to be spent in all.
+            delta: the δ to be spent in all.
+            features: as in `fit`.
+            runs: how many runs there are on average: 4 for each candidate by default.
+            table: as in `fit`.
+            where: as in `fit`.
+            fresh: whether to draw again even if the choice is stored.
+
+        Returns:
+            A `discreet.learn.ChosenModel`, whose model has `cost` and `certificate()`.
+
+        Raises:
+            PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `fit`.
+        """
+        own = [self._own(model, "answers_of") for model in candidates]
+        asked = (features, target, table, where)
+        room = importlib.import_module("discreet.learn.choice")
+        recipe = room.choice_of(own, self._desk.tables, asked, epsilon, delta, runs)
+        return self._desk.perform(recipe, fresh=fresh, ours=False)
+
     def synthesize(
         self,
         *,
@@ -732,7 +773,7 @@ class Session:
             raise InvalidParameter(f"plan_hierarchy takes no {unknown[0]}=.", hint="see help(session.hierarchy)")
         return room.AskedHierarchy(*given, **asked).recipe(self._desk.tables)
 
-    def _own(self, estimator: Any, can: str, trusted_code: bool) -> Any:
+    def _own(self, estimator: Any, can: str, trusted_code: bool = False) -> Any:
         """Return a plain copy of an estimator of the package's own: only these run beside the data untrusted; of any
         other, that is trusted, itself.
         """

@@ -171,7 +171,7 @@ def evaluate(
     Raises:
         InvalidParameter: a parameter that cannot be, or a model that is neither classifier nor regressor.
     """
-    asked = _Asked.of(model, classes, target)
+    asked = EvaluatedTarget.of(model, classes, target)
     recipe = Evaluating(asked, positive("epsilon", epsilon), probability("delta", delta), read_confidence(confidence))
     columns, n = asked.columns_of(model, X, y)
     facts = asked.facts
@@ -183,7 +183,7 @@ def evaluate(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class EvaluatedTarget:
     """What is measured: of a classifier cells of label and score, of a regressor errors within the target's range.
 
     Attributes:
@@ -197,7 +197,7 @@ class _Asked:
     scored: bool = False
 
     @classmethod
-    def of(cls, model: Any, classes: Any, target: Any) -> _Asked:
+    def of(cls, model: Any, classes: Any, target: Any) -> EvaluatedTarget:
         check_is_fitted(model)
         own = is_own(model)
         if is_classifier(model):
@@ -291,7 +291,7 @@ class Evaluating(PersonRecipe):
         trusted: of somebody else's model in a session what tells it from others, and the columns that it reads.
     """
 
-    asked: _Asked
+    asked: EvaluatedTarget
     epsilon: Fraction
     delta: Fraction
     confidence: Fraction
@@ -401,6 +401,14 @@ class Evaluating(PersonRecipe):
             by_label = np.stack([by_label[:, :half].sum(axis=1), by_label[:, half:].sum(axis=1)], axis=1)
         confusion = np.clip(by_label, -(2.0**62), 2.0**62).astype(np.int64)
         return Evaluation(numbers, loss, level, confusion, calibration, receipt, planned)
+
+    def score(self, state: Any) -> float:
+        """Return the noisy accuracy of a state; of a regressor the mean error, below 0."""
+        if self.asked.target is None:
+            right, wrong = state["mistakes"]
+            return _share(max(right, 0), max(wrong, 0))
+        width = self.asked.target[1] - self.asked.target[0]
+        return -width * float(_ratios(np.array([state["sums"]], np.float64) / 2**_FINE)[0][0][0])
 
     def _of_sums(self, sums: list[int], law: Additive) -> dict[str, EvaluatedNumber]:
         """Return a regressor's numbers, in the units of the target."""
@@ -556,10 +564,10 @@ def evaluation_of(
     if trusted:
         goal = columns.target
         labels = [v for v in goal.values if v is not None] if isinstance(goal, Values) else None
-        what = _Asked.of(model, labels, None if labels else goal)
+        what = EvaluatedTarget.of(model, labels, None if labels else goal)
         own = read_bounds(columns.facts, list(columns.facts), named=True)
     else:
-        what = _Asked.of(model, None, None)
+        what = EvaluatedTarget.of(model, None, None)
         _check_numbers(model, what)
         own = model._features.columns
     wanted = getattr(model, "n_features_in_", len(own)) if trusted else len(own)
@@ -588,7 +596,7 @@ def evaluation_of(
     )
 
 
-def _check_numbers(model: Any, what: _Asked) -> None:
+def _check_numbers(model: Any, what: EvaluatedTarget) -> None:
     """Refuse a model with which some rows could fail, and others not: that it failed would tell of them."""
     outputs = 1 if what.target is not None or len(what.labels) <= 2 else len(what.labels)
     try:

@@ -15,6 +15,7 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.best_of_runs import BestOfRuns
 from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, DrawLaw, NamedBest, RunningTotals
 from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.noisy_max import NoisyMax
@@ -99,6 +100,10 @@ def check_parts(claim: PlanClaim) -> None:
             if part.kind is not PartKind.WHOLE or part.rows > 1 or part.width != part.law.width or part.sampling:
                 reject("the shape of a private part")
             _check_objective(part.law, claim.relation)
+        if isinstance(part.law, BestOfRuns):
+            if part.kind is not PartKind.WHOLE or part.times > 1 or part.sampling:
+                reject("the shape of a private part")
+            _check_runs(part.law)
 
 
 def events_of_parts(claim: PlanClaim) -> Composed:
@@ -169,6 +174,26 @@ def _check_objective(law: PerturbedMinimum, relation: Relation) -> None:
         reject("the price of a private part")
 
 
+def _check_runs(law: BestOfRuns) -> None:
+    """Refuse runs that cost more than the best of them may.
+
+    Without δ all cost three times what one does. With it, of Rényi divergence ρλ + 2ρ(λ′ − 1) + 2·ln(runs)/λ′ +
+    ln(runs)/(λ − 1), the least is sought over both orders.
+    """
+    if not law.run > 0 or law.runs < 1 or not law.epsilon > 0 or not 0 <= law.delta < 1:
+        reject("the runs of a private part")
+    if not law.delta:
+        if 3 * law.run > law.epsilon:
+            reject("the price of a private part")
+        return
+    rho, log = float(law.run), math.log(law.runs)
+    a = 1 + np.geomspace(1e-3, 1e6, 20_001)
+    of_all = rho * a + log / (a - 1) + np.log((a - 1) / a) - (math.log(law.delta) + np.log(a)) / (a - 1)
+    b = np.geomspace(1, 1e6, 20_001)
+    if of_all.min() + (2 * rho * (b - 1) + 2 * log / b).min() > float(law.epsilon) * (1 + 1e-5):
+        reject("the price of a private part")
+
+
 def _inner(law: DrawLaw) -> object:
     """Return the mechanism that a law draws."""
     match law:
@@ -196,6 +221,7 @@ _KNOWN = frozenset(
         (AboveOrBelow, SparseVector),
         (RunningTotals, BinaryTree),
         (PerturbedMinimum, DiscreteLaplaceNoise),
+        (BestOfRuns, type(None)),
     }
 )
 """The closed list of mechanisms, each of just this class: one of somebody else's might say another price of itself."""

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm, rankdata
 
-from discreet.learn.evaluation import _FINE, BINS, REACH, Evaluating, _Asked, _of_cells, _of_mistakes
+from discreet.learn.evaluation import _FINE, BINS, REACH, EvaluatedTarget, Evaluating, _of_cells, _of_mistakes
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 
@@ -56,7 +56,7 @@ def test_intervals_of_a_regressor_hold_as_often_as_they_say(
     rows: int, error: float, epsilon: float, repetitions: int
 ) -> None:
     rng, law = np.random.default_rng(rows), DiscreteLaplaceNoise(5 * 2**_FINE / Fraction(str(epsilon)))
-    asked = Evaluating(_Asked(target=(-1.0, 1.0)), Fraction(1), Fraction(0), Fraction(str(LEVEL)))
+    asked = Evaluating(EvaluatedTarget(target=(-1.0, 1.0)), Fraction(1), Fraction(0), Fraction(str(LEVEL)))
     truth = drawn(2_000_000, error, rng)[1]
     held = np.zeros(4)
     for _ in range(repetitions):

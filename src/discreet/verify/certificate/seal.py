@@ -18,6 +18,7 @@ from typing import Any
 from discreet.errors import InternalError, InvalidParameter
 from discreet.ledger.chain import canonical
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.best_of_runs import BestOfRuns
 from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, DrawLaw, NamedBest, RunningTotals
 from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
@@ -338,6 +339,7 @@ _LAW: Form[DrawLaw] = _mechanism(
         "crossings": (AboveOrBelow, {"sparse": _mechanism({"sparse-vector": (SparseVector, _SPARSE)})}),
         "running-totals": (RunningTotals, {"tree": _mechanism({"binary-tree": (BinaryTree, _TREE)})}),
         "minimum": (PerturbedMinimum, _MINIMUM),
+        "best-of-runs": (BestOfRuns, {**dict.fromkeys(("epsilon", "delta", "run"), fraction), "runs": number}),
     }
 )
 _SAMPLING: Form[Sampling] = _mechanism(
