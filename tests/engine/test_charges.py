@@ -318,6 +318,9 @@ ASKED: dict[str, Asked] = {
         [laplace(2, 4), laplace(18, 36)],
         own=lambda n, total: [Own(n, scale=4), Own(total, scale=36)],
     ),
+    "result fed back into rows": Asked(
+        sql("SELECT COUNT(*) AS n FROM t WHERE n > (SELECT SUM(n) / 12 FROM t)"), [laplace(18, 36), laplace(2, 4)]
+    ),
     "recipe of a query": Asked(lambda s: s.perform(OfQuery(), trusted_code=True), [laplace(2, 2)]),
     "each, Laplace noise": Asked(perform(LAPLACE), [laplace(1, 4)], 0.25, replaced=0.5),
     "each, Gaussian noise": Asked(

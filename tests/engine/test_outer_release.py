@@ -100,7 +100,58 @@ ANSWERED = [
 ]
 
 
-@pytest.mark.parametrize("sql", ANSWERED)
+FED_BACK = [
+    "SELECT COUNT(*) AS n FROM visits, (SELECT AVG(cost) AS a, COUNT(*) AS c FROM visits) m WHERE cost > m.a AND c > 5",
+    (
+        "WITH m AS (SELECT AVG(cost) AS a FROM visits) SELECT ward, COUNT(*) AS n FROM m JOIN visits ON cost > a "
+        "GROUP BY 1 ORDER BY 1"
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM (SELECT v.*, a FROM visits v CROSS JOIN (SELECT AVG(cost) AS a FROM visits) m) r "
+        "WHERE cost > a"
+    ),
+    "SELECT COUNT(*) AS n FROM visits WHERE cost > (SELECT AVG(cost) FROM visits)",
+    ("SELECT ward, COUNT(*) AS n FROM visits WHERE cost > (SELECT AVG(cost) FROM visits) GROUP BY ward ORDER BY ward"),
+    (
+        "SELECT SUM(CASE WHEN cost > (SELECT MAX(n) FROM (SELECT ward, 10 * COUNT(*) AS n FROM visits GROUP "
+        "BY 1)) THEN 1 END) AS n, COUNT(*) AS m FROM visits"
+    ),
+    (
+        "SELECT cost > (SELECT AVG(cost) FROM visits) AS above, COUNT(*) AS n FROM visits GROUP BY above "
+        "HAVING n > 1 ORDER BY 1"
+    ),
+    (
+        "WITH m AS (SELECT AVG(cost) AS a FROM visits) SELECT COUNT(*) / (SELECT COUNT(*) FROM visits) AS x "
+        "FROM visits WHERE cost > (SELECT a * 1.1 FROM m)"
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM visits WHERE ward = (SELECT ward FROM visits GROUP BY ward ORDER BY "
+        "COUNT(*) DESC LIMIT 1)"
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM visits WHERE ward = (SELECT name FROM wards WHERE beds = (SELECT COUNT(*) "
+        "FROM visits) LIMIT 1)"
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM visits JOIN wards ON code = ward AND beds < (SELECT COUNT(DISTINCT "
+        "person) - 3 FROM visits)"
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM (SELECT person, SUM(cost) AS s FROM visits GROUP BY person HAVING "
+        "SUM(cost) > (SELECT AVG(cost) FROM visits)) r"
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.person = v.person "
+        "AND w.cost > (SELECT AVG(cost) FROM visits))"
+    ),
+    (
+        "SELECT SUM(greatest(-9, least(9, cost - (SELECT AVG(cost) FROM visits)))) > 0 AS s FROM visits "
+        "WHERE cost <> (SELECT COUNT(*) * 10 FROM visits)"
+    ),
+]
+
+
+@pytest.mark.parametrize("sql", [*ANSWERED, *FED_BACK])
 def test_without_noise_the_cells_are_those_of_plain_duckdb(session: Session, sql: str) -> None:
     release = session.sql(sql, epsilon=10**18, delta="1e-9")
     found = [tuple(row) for row in release.rows]
@@ -109,7 +160,14 @@ def test_without_noise_the_cells_are_those_of_plain_duckdb(session: Session, sql
 
 
 REFUSED = [
-    ("SELECT v.cost FROM visits v JOIN (SELECT AVG(cost) AS m FROM visits) a ON v.cost > a.m", "beside people's rows"),
+    (
+        "SELECT v.cost FROM visits v JOIN (SELECT AVG(cost) AS m FROM visits) a ON v.cost > a.m",
+        "single rows are never released",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward) a ON v.cost > a.m",
+        "beside people's rows",
+    ),
     (
         "SELECT n, (SELECT MAX(cost) FROM visits WHERE cost < n) AS m FROM (SELECT COUNT(*) AS n FROM visits)",
         "no GROUP BY",

@@ -34,6 +34,7 @@ from discreet.plan.planner import plan_batch
 from discreet.plan.query import Query
 from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.codec import encode
+from discreet.query.expr import parameters_of
 from tests.meanings.worlds import World, fact, plain, restored_value, table, unit
 
 Facts: TypeAlias = dict[str, Any]
@@ -171,8 +172,9 @@ def first_stage(s: Any, p: Any) -> list[Facts]:
 
 def draw(s: Any, p: Any, rng: Any) -> Facts:
     """Return a noisy state: each query's noisy integers by its name, and what a first stage chose."""
-    meter = Meter(planned_uses(p, None, s._desk._people), lambda text, keyed: _run(s, text, keyed), rng)
-    found = follow(Questions(lambda tables, part: p).run(p), meter)
+    fed: Facts = {}
+    meter = Meter(planned_uses(p, None, s._desk._people, fed), lambda text, keyed: _run(s, text, keyed, fed), rng)
+    found = follow(Questions(lambda tables, part: p, lambda text: _run(s, text)).run(p), meter)
     states = {name: _state(_part(found.tables, output.place)) for name, output in p.outputs.items()}
     if found.choice is None:
         return states
@@ -185,8 +187,9 @@ def release(q: Any, state: Facts) -> Any:
     return Release(q.plan, _noisy(state), name=q.name)
 
 
-def _run(s: Any, text: str, keyed: bool = False) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = s._desk.backend.rows(text, {"secret": SECRET} if keyed else {})
+def _run(s: Any, text: str, keyed: bool = False, fed: Facts | None = None) -> list[tuple[Any, ...]]:
+    given = {name: (fed or {}).get(name) for name in parameters_of(text)}  # NULL, where no value was measured
+    rows: list[tuple[Any, ...]] = s._desk.backend.rows(text, {"secret": SECRET, **given} if keyed else given)
     return rows
 
 

@@ -93,9 +93,9 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
             N.replace("visits", "(SELECT * FROM visits QUALIFY row_number() OVER (PARTITION BY person) = 1) w"),
         ],
     ),
-    "a subquery that aggregates over people, in a condition on their rows": (
-        [f"{N} WHERE cost > (SELECT AVG(cost) FROM visits)"],
-        [f"{N} WHERE cost > 4.5"],
+    "several values of a result": (
+        [f"{N} WHERE cost IN (SELECT AVG(cost) FROM visits)"],
+        [f"{N} WHERE cost IN (4, 5)", f"{N} WHERE cost > (SELECT AVG(cost) FROM visits)"],
     ),
     "`= ANY (SELECT": (
         [f"{N} WHERE cost > 3 OR ward = ANY (SELECT ward FROM wards)"],
@@ -105,9 +105,10 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
             f"{N} WHERE ward IN (SELECT ward FROM wards)",
         ],
     ),
-    "a result beside people's rows": (
-        ["SELECT SUM(cost) FROM visits JOIN (SELECT AVG(cost) AS a FROM visits) m ON cost > a"],
+    "a result of several rows beside people's rows": (
+        ["SELECT SUM(cost) FROM visits v JOIN (SELECT ward, AVG(cost) AS a FROM visits GROUP BY 1) m ON cost > a"],
         [
+            "SELECT SUM(cost) FROM visits JOIN (SELECT AVG(cost) AS a FROM visits) m ON cost > a",
             "SELECT ward, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY ward",
             "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) w",
             "SELECT COUNT(*) + (SELECT MAX(floor) FROM wards) FROM visits",

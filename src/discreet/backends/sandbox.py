@@ -92,8 +92,8 @@ def open_tables(tables: Mapping[str, tuple[Columns, Sequence[Sequence[Any]]]]) -
         yield sandbox
 
 
-def rehearsed(sql: str, tables: Mapping[str, Columns]) -> list[str]:
-    """Return the columns of an outer query, tried on empty tables before anything is charged.
+def rehearsed(sql: str, tables: Mapping[str, Columns], *, types: bool = False) -> list[str]:
+    """Return the columns of an outer query, tried on empty tables before anything is charged; or their types.
 
     Raises:
         UnsupportedQuery: it cannot run, or reads anything else.
@@ -102,6 +102,7 @@ def rehearsed(sql: str, tables: Mapping[str, Columns]) -> list[str]:
         try:
             sandbox.check(sql)
             columns, _ = sandbox.run(sql)
+            columns = [str(row[1]) for row in sandbox.run(f"DESCRIBE {sql}")[1]] if types else columns
         except duckdb.Error as error:
             raise UnsupportedQuery(
                 f"The query over results cannot run: {_first_line(error)}", hint="correct it; nothing was charged"

@@ -33,7 +33,7 @@ _FIRST = {"DATE": "5877642-06-25 (BC)", "TIMESTAMP": "290309-12-22 (BC) 00:00:00
 
 def read_together(kinds: Collection[str]) -> str | None:
     """Return the type of a column whose files store it in these: the one type that holds all of them, else text."""
-    found = {_read_as(k) for k in kinds}
+    found = {read_as(k) for k in kinds}
     if len(found) == 1:
         return found.pop()
     if None in found:
@@ -84,7 +84,8 @@ def _value(cell: str, now: str, kind: str, *, bare: bool) -> str:
     return value
 
 
-def _read_as(kind: str) -> str | None:
+def read_as(kind: str) -> str | None:
+    """Return the type as which a type of the database is read; None of one that cannot be asked about."""
     if kind.startswith("DECIMAL") and not kind.endswith("]"):
         return "DOUBLE"
     if kind.startswith("ENUM(") and not kind.endswith("]"):

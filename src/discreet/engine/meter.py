@@ -9,6 +9,7 @@ Guarantee:
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -19,10 +20,12 @@ from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.catalog.types import Type
 from discreet.engine.recipe import Draw, Wait
 from discreet.errors import InternalError, redacted
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import Scalar
     from discreet.engine.recipe import Running
     from discreet.noise.entropy import Entropy
     from discreet.plan.plan import Plan
@@ -134,6 +137,35 @@ class Reserved(PlannedUse):
             InternalError: always.
         """
         raise InternalError(f"{self.name!r} is set aside for a later stage. The charge stands.")
+
+
+@dataclass(frozen=True, slots=True)
+class FedUse(PlannedUse):
+    """The value of a result, which the statements that are read from then on have as a parameter: no draw of anything.
+
+    Attributes:
+        kind: its type.
+        values: the parameters of statements.
+    """
+
+    kind: Type
+    values: dict[str, Scalar]
+
+    def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> None:
+        plain = args is None or type(args) is _CELLS[self.kind]  # another class would be handed private cells
+        if not plain:
+            raise InternalError("A result that is fed back is a plain value of its type. The charge stands.")
+        self.values[self.name] = args
+
+
+_CELLS: dict[Type, type] = {
+    Type.BOOL: bool,
+    Type.INT: int,
+    Type.REAL: float,
+    Type.TEXT: str,
+    Type.DATE: dt.date,
+    Type.TIMESTAMP: dt.datetime,
+}
 
 
 class Meter:

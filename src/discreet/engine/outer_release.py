@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Never
 
 from discreet.backends.sandbox import FAILURES, Sandbox, naming_failures, open_tables, rehearsed
 from discreet.backends.source import identifier
-from discreet.catalog.types import OF_CELLS
+from discreet.backends.view import read_as
+from discreet.catalog.types import OF_CELLS, Type
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.plan.query import confidence_level
@@ -20,11 +21,12 @@ from discreet.post.redraw import PAIRS, Rows, can_redraw, redrawn, spread
 from discreet.query.lineage import Columns, Follows, Traced, traced
 
 if TYPE_CHECKING:
-    from discreet.catalog.schema import TableSchema
-    from discreet.plan.outer import OuterQuery
+    from discreet.catalog.schema import Scalar, TableSchema
+    from discreet.plan.outer import OuterQuery, PartColumns
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
     from discreet.privacy.exact import Real
+    from discreet.query.split import FedResult
 
 MOST_PUBLIC = 2_000_000
 """Rows of a public table that an outer query reads."""
@@ -49,10 +51,45 @@ def tried(plan: Plan) -> Plan:
                     hint="ask for each value by itself: QUANTILE_CONT(x, 0.5)",
                 )
         shapes = {name: _types(columns) for name, columns in outer.parts.items()}
-        found = rehearsed(outer.sql, shapes | {t.name: _public_columns(t, outer) for t in outer.public})
+        found = rehearsed(outer.sql, shapes | {t.name: _public_columns(t, outer.sql) for t in outer.public})
     except UnsupportedQuery as error:
         raise (outer.refused or error) from None
     return replace(plan, outer=replace(outer, columns=tuple(numbered(found))))
+
+
+def type_of_result(sql: str, parts: Mapping[str, PartColumns], public: Sequence[TableSchema]) -> Type:
+    """Return the type of a result that is fed back into people's rows: of the one column of its query.
+
+    Raises:
+        UnsupportedQuery: the query cannot run, or has other columns.
+    """
+    shapes = {name: _types(columns) for name, columns in parts.items()}
+    found = rehearsed(sql, shapes | {t.name: _public_columns(t, sql) for t in public}, types=True)
+    kind = read_as(found[0]) if len(found) == 1 else None
+    if kind is None:
+        raise UnsupportedQuery(
+            "A subquery that stands for one value in people's rows shows something else than one value.",
+            hint="SELECT one number, text, date or truth value in it",
+        )
+    return Type(kind)
+
+
+def result_value(outer: OuterQuery, fed: FedResult, rows: Mapping[str, Rows], public: ReadPublic) -> Scalar:
+    """Return the value of a result that is fed back into people's rows, from noisy and public tables; NULL of no row,
+    of what is no finite number, and of a query that fails.
+    """
+    tables: dict[str, Any] = {name: (_types(outer.parts[name]), rows[name]) for name in fed.parts}
+    for t in outer.public:
+        if t.name in fed.public:
+            tables[t.name] = _public_cells(t, fed.sql, public)
+    with open_tables(tables) as sandbox:
+        sandbox.check(fed.sql)
+        try:
+            _, found = sandbox.run(f"SELECT TRY_CAST(({fed.sql}) AS {fed.type.value})")
+        except FAILURES:
+            return None
+    value: Scalar = found[0][0]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class OuterRelease(Release):
@@ -74,9 +111,7 @@ class OuterRelease(Release):
         self.outer: OuterQuery = outer
         self._tables: dict[str, Any] = {n: (_types(c), parts[n].codes) for n, c in outer.parts.items()}
         for t in outer.public:
-            columns = _public_columns(t, outer)
-            listed = ", ".join(identifier(n) for n, _ in columns)
-            self._tables[t.name] = columns, public(f"SELECT {listed} FROM main.{identifier(t.name)}")
+            self._tables[t.name] = _public_cells(t, outer.sql, public)
         with naming_failures(), open_tables(self._tables) as sandbox:
             sandbox.check(outer.sql)
             _, self._found = sandbox.run(outer.sql)
@@ -302,14 +337,20 @@ def _types(columns: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
     return [(name, kind.value) for name, kind in columns]
 
 
-def _public_columns(table: TableSchema, outer: OuterQuery) -> list[tuple[str, str]]:
+def _public_cells(table: TableSchema, sql: str, public: ReadPublic) -> tuple[list[tuple[str, str]], Any]:
+    columns = _public_columns(table, sql)
+    listed = ", ".join(identifier(n) for n, _ in columns)
+    return columns, public(f"SELECT {listed} FROM main.{identifier(table.name)}")
+
+
+def _public_columns(table: TableSchema, sql: str) -> list[tuple[str, str]]:
     """Return the columns of a public table that the outer query may read."""
     if (table.rows or 0) > MOST_PUBLIC:
         raise UnsupportedQuery(
             f"The public table {table.name!r} has more than {MOST_PUBLIC:,} rows, too many for a query over results.",
             hint="join it inside the measured part",
         )
-    text = outer.sql.lower()
+    text = sql.lower()
     every = "*" in text or "natural" in text
     kinds = [(n, k.value) for n, k in table.columns.items() if k is not None]
     return [(n, k) for n, k in kinds if every or n.lower() in text] or kinds[:1]

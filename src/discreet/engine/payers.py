@@ -198,5 +198,7 @@ def note_of(plan: Plan, version: str | None) -> dict[str, Any]:
         return {"sql": question.text, "table": question.table.name, **says}
     texts = {name: output.query.question.text for name, output in plan.outputs.items()}
     tables = sorted({q.question.table.name for q in plan.measurements})
-    outer = {} if plan.outer is None else {"outer": plan.outer.text}
+    outer: dict[str, Any] = {} if plan.outer is None else {"outer": plan.outer.text}
+    if plan.outer is not None and plan.outer.fed:
+        outer["fed"] = {fed.name: fed.sql for fed in plan.outer.fed}
     return {"batch": texts, "tables": tables, **outer, **says}

@@ -63,17 +63,27 @@ class PeopleOf:
 
     def cost(self, plan: Plan) -> PersonCost:
         """Return what a charge for a plan costs each person; its statement has been tried on empty tables. Where a
-        first stage chooses something, or a recipe of one's own draws, each person in it pays the worst case.
+        first stage chooses something, a result is fed back into rows, or a recipe of one's own draws, each person in it
+        pays the worst case.
 
         Raises:
             PlanError, InvalidParameter: it cannot be charged to each person.
             BudgetExceeded: it costs everybody in it more than a whole budget.
         """
-        from discreet.plan.people.person_cost import everybody_cost, person_cost_of, scope_of, whole_cost
+        from discreet.plan.people.person_cost import (
+            before_results,
+            everybody_cost,
+            person_cost_of,
+            scope_of,
+            whole_cost,
+        )
 
         rule, capacity, charge = self._budgets.filter, self._budgets.capacity, plan.charge
         if plan.recipe:
             scopes = [*(part.rows.bounded for part in plan.parts), *(scope_of(query) for query in plan.measurements)]
+            return self._rehearsed(everybody_cost(scopes, charge, rule, capacity), charge)
+        if plan.outer is not None and plan.outer.fed:
+            scopes = [before_results(query) for query in plan.measurements]
             return self._rehearsed(everybody_cost(scopes, charge, rule, capacity), charge)
         if plan.stages is not None:
             return self._rehearsed(whole_cost(plan.stages.last, charge, rule, capacity), charge)

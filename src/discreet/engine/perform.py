@@ -12,10 +12,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.engine.cells import uses_of
-from discreet.engine.meter import Meter, PlannedUse, Reserved, follow
+from discreet.engine.meter import FedUse, Meter, PlannedUse, Reserved, follow
 from discreet.engine.open_run import OpenRun
 from discreet.engine.paid import Paid
 from discreet.engine.payers import note_of
@@ -25,12 +25,13 @@ from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, Sou
 from discreet.ledger.entry import release_in
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import kept_open
+from discreet.query.expr import parameters_of
 from discreet.verify.certificate.evidence import CERTIFIED
 from discreet.verify.certificate.seal import certified
 
 if TYPE_CHECKING:
     from discreet.backends.backend import Backend
-    from discreet.catalog.schema import TableSchema
+    from discreet.catalog.schema import Scalar, TableSchema
     from discreet.engine.payers import Payers
     from discreet.engine.people import Readable
     from discreet.ledger.entry import Entry
@@ -129,21 +130,27 @@ class Desk:
     def _paid(self, recipe: object, plan: Plan) -> Iterator[tuple[list[Entry], Meter]]:
         """Rehearse and charge a plan, and give the charges and the meter of what was charged."""
         check_views(self.backend, self.tables)
+        read = parameters_of if plan.outer is not None and plan.outer.fed else lambda _: []
         for text, keyed in plan.rehearsals:
-            self.backend.rehearse(text, self._parameters(keyed))
+            self.backend.rehearse(text, self._parameters(keyed) | dict.fromkeys(read(text)))
         people = self._people
         cost = None if people is None else people.cost(plan)
         charges = self.payers.charge(plan, note_of(plan, self.version))
         log.info("charged %s: query %.12s", plan.price, plan.identity)
         reading: AbstractContextManager[Readable] = nullcontext(self.backend)
+        fed: dict[str, Scalar] = {}
+
+        def given(text: str, keyed: bool) -> dict[str, Any]:
+            return self._parameters(keyed) | {name: fed[name] for name in read(text)}
+
         if people is not None and cost is not None:  # else everybody takes part
             reading = people.taking_part(cost, charges[0].seq, self._secret)
         with reading as data:
             meter = Meter(
-                planned_uses(plan, recipe, people),
-                lambda text, keyed: data.rows(text, self._parameters(keyed)),
+                planned_uses(plan, recipe, people, fed),
+                lambda text, keyed: data.rows(text, given(text, keyed)),
                 self._entropy(),
-                lambda text, keyed: data.columns(text, self._parameters(keyed)),
+                lambda text, keyed: data.columns(text, given(text, keyed)),
             )
             try:
                 yield charges, meter
@@ -169,7 +176,7 @@ class Desk:
         """Return what noise is drawn from; a session for tests has another source (`testing/seeded.py`)."""
         return SystemEntropy()
 
-    def _parameters(self, keyed: bool) -> dict[str, int]:
+    def _parameters(self, keyed: bool) -> dict[str, Any]:
         return {"secret": self._secret} if keyed else {}
 
     @property
@@ -203,13 +210,16 @@ def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
         )
 
 
-def planned_uses(plan: Plan, recipe: object, people: PeopleOf | None) -> list[PlannedUse]:
+def planned_uses(
+    plan: Plan, recipe: object, people: PeopleOf | None, fed: dict[str, Scalar] | None = None
+) -> list[PlannedUse]:
     """Return every use of a mechanism that a plan was charged for.
 
     Args:
         plan: what was charged.
         recipe: what made it, whose private parts are called.
         people: the budgets of people, where each has one.
+        fed: the results that statements read as parameters, filled as they are known.
     """
     if plan.flows is not None:
         from discreet.engine.flows import flow_uses
@@ -218,6 +228,7 @@ def planned_uses(plan: Plan, recipe: object, people: PeopleOf | None) -> list[Pl
     stages = plan.stages
     if stages is None:
         found = [use for i, query in enumerate(plan.measurements) for use in uses_of(query, f"{i} ")]
+        found += [] if plan.outer is None or fed is None else [FedUse(f.name, f.type, fed) for f in plan.outer.fed]
         if not plan.parts:
             return found
         from discreet.engine.person_parts import part_uses

@@ -368,14 +368,17 @@ class Session:
             raise InvalidParameter(
                 "assuming goes with error.", hint="sql(…, error={'n': '5%'}, assuming={'n': 10_000})"
             )
-        recipe = Questions(lambda tables, part: parameters.plan(tables, epsilon, part))
+        recipe = Questions(lambda tables, part: parameters.plan(tables, epsilon, part), self._read_public)
         found = self._desk.perform(recipe, fresh=fresh)
         plan = next(iter(found.values())).plan
         if plan.outer is None:
             return found[""]
         from discreet.engine.outer_release import OuterRelease
 
-        return OuterRelease(plan, found, lambda text: self._desk.backend.rows(text, {}))
+        return OuterRelease(plan, found, self._read_public)
+
+    def _read_public(self, text: str) -> list[tuple[Any, ...]]:
+        return self._desk.backend.rows(text, {})
 
     def batch(
         self,

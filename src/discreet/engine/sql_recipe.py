@@ -11,6 +11,7 @@ from unicodedata import normalize
 
 from discreet.engine.cells import measured
 from discreet.engine.payers import part_of
+from discreet.engine.recipe import Draw
 from discreet.engine.release import Release
 from discreet.errors import (
     DiscreetError,
@@ -27,18 +28,24 @@ from discreet.plan.cost import PlanTerms
 from discreet.plan.least import LEAST_EPSILON
 from discreet.plan.planner import make_less_noisy_plan, make_plan
 from discreet.plan.query import is_chosen, kind_of
-from discreet.post.noisy_table import FORMAT, NoisyTable, check_format
+from discreet.post.evaluate import evaluate
+from discreet.post.noisy_table import FORMAT, NoisyTable, check_format, restored_cell, stored_cell
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.query.dialects.prepared import Prepared, prepare
+from discreet.query.expr import parameters_of
 from discreet.query.split import split
 from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
-    from discreet.catalog.schema import TableSchema
+    from discreet.catalog.schema import Scalar, TableSchema
+    from discreet.catalog.types import Type
+    from discreet.engine.outer_release import ReadPublic
     from discreet.engine.recipe import Receipt, Running
     from discreet.ledger.account import Account
+    from discreet.plan.outer import PartColumns
     from discreet.plan.plan import Place, Plan
     from discreet.privacy.unit import PrivacyUnit
+    from discreet.query.split import FedResult
 
 
 _LONG = 10**60
@@ -132,15 +139,14 @@ class QueryParameters:
 
     def _of_results(self, prepared: Prepared, epsilon: Fraction, refused: PlanError) -> Plan:
         """Return the plan of SQL over results whose parts have all bounds, where a first stage was asked for."""
-        found = split(prepared.text, prepared.tables)
-        if found is None:
-            raise refused
-        if self.chosen != "auto":
-            with suppress(MissingBounds):
-                plan = self.at_once(prepared, epsilon)
-                if plan.outer is not None:
-                    return plan
-        if found.is_one:
+        outer = None
+        with suppress(MissingBounds, UnsupportedQuery):
+            plan = self.at_once(prepared, epsilon)
+            outer = plan.outer
+            if outer is not None and self.chosen != "auto":
+                return plan
+        found = split(prepared.text, prepared.tables) if outer is None or not outer.fed else None
+        if (outer is None or not outer.fed) and (found is None or found.is_one):
             raise refused
         raise UnsupportedQuery(
             "bounds= chooses caps and bounds for one query at a time, and SQL over results has measured parts.",
@@ -153,9 +159,10 @@ class QueryParameters:
         share, population = share_parameter("truncation", self.truncation), self.accounts[0].population
         terms = PlanTerms(population, self.version, epsilon, delta, kind_of(self.noise), share)
         if is_chosen(self.noise):
-            plan = make_less_noisy_plan(prepared.text, prepared.tables, terms, alike=charges_alike(self.accounts[0]))
+            alike = charges_alike(self.accounts[0])
+            plan = make_less_noisy_plan(prepared.text, prepared.tables, terms, alike=alike, type_of=_type_of_result)
         else:
-            plan = make_plan(prepared.text, prepared.tables, terms)
+            plan = make_plan(prepared.text, prepared.tables, terms, type_of=_type_of_result)
         prepared.check_groups(all(o.query.question.keys.lists is not None for o in plan.outputs.values()))
         if plan.outer is None:
             return plan
@@ -270,6 +277,12 @@ class FlowParameters(QueryParameters):
         return given[first], given[second]
 
 
+def _type_of_result(sql: str, parts: Mapping[str, PartColumns], public: Sequence[TableSchema]) -> Type:
+    from discreet.engine.outer_release import type_of_result
+
+    return type_of_result(sql, parts, public)
+
+
 def charges_alike(account: Account) -> bool:
     """Return whether the account charges a question by its (ε, δ), whatever its noise."""
     return account.filter == "basic" and account.people is None
@@ -349,11 +362,14 @@ Make: TypeAlias = "Callable[[Sequence[TableSchema], Fraction], Plan]"
 
 @dataclass(frozen=True, slots=True)
 class AnsweredQuestions:
-    """The noisy tables of a plan's measurements, what its first stage chose, where it has one, and the plan with it."""
+    """The noisy tables of a plan's measurements, what its first stage chose, where it has one, the plan with it, and
+    the results that were fed back into rows.
+    """
 
     tables: tuple[NoisyTable, ...]
     choice: Choice | None = None
     settled: Plan | None = None
+    fed: tuple[Scalar, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,9 +378,11 @@ class Questions:
 
     Attributes:
         make: their plan.
+        public: reads public tables, for results that are fed back into people's rows.
     """
 
     make: Make
+    public: ReadPublic | None = None
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         return self.make(tables, part)
@@ -379,13 +397,33 @@ class Questions:
 
             choice, settled, table = yield from measured_in_stages(plan)
             return AnsweredQuestions((table,), choice, settled)
-        tables = []
-        for i, query in enumerate(plan.measurements):
-            table = yield from measured(query, f"{i} ")
-            tables.append(table)
-        return AnsweredQuestions(tuple(tables))
+        results = () if plan.outer is None else plan.outer.fed
+        later = [any(map(parameters_of, q.statements)) if results else False for q in plan.measurements]
+        tables: dict[int, NoisyTable] = {}
+        for i in (i for i, reads in enumerate(later) if not reads):
+            tables[i] = yield from measured(plan.measurements[i], f"{i} ")
+        fed = [self._result(plan, result, tables) for result in results]
+        for result, value in zip(results, fed, strict=True):
+            yield Draw(result.name, value)
+        for i in (i for i, reads in enumerate(later) if reads):
+            tables[i] = yield from measured(plan.measurements[i], f"{i} ")
+        return AnsweredQuestions(tuple(tables[i] for i in range(len(later))), fed=tuple(fed))
+
+    def _result(self, plan: Plan, result: FedResult, tables: Mapping[int, NoisyTable]) -> Scalar:
+        """Return the value of a result, computed from the noisy tables of its parts."""
+        from discreet.engine.outer_release import result_value
+
+        assert plan.outer is not None and self.public is not None
+        rows = {}
+        for part in result.parts:
+            output = plan.outputs[part]
+            table = _part(tables, output.place)
+            rows[part] = [values for _, values in evaluate(output.query, table, nonnegative=False)]
+        return result_value(plan.outer, result, rows, self.public)
 
     def settled(self, plan: Plan, state: AnsweredQuestions) -> Plan:
+        if state.fed and plan.outer is not None:
+            return replace(plan, outer=replace(plan.outer, values=state.fed))
         return plan if state.settled is None else state.settled
 
     def keep(self, state: AnsweredQuestions) -> dict[str, Any]:
@@ -393,7 +431,8 @@ class Questions:
         if state.choice is not None:
             return {"format": FORMAT, **kept(state.choice, first.to_json())}
         if others:
-            return {"format": FORMAT, "tables": [t.to_json() for t in state.tables]}
+            fed = {"fed": [stored_cell(v) for v in state.fed]} if state.fed else {}
+            return {"format": FORMAT, "tables": [t.to_json() for t in state.tables], **fed}
         return first.to_json()
 
     def restore(self, plan: Plan, kept: dict[str, Any]) -> AnsweredQuestions:
@@ -401,7 +440,8 @@ class Questions:
         if plan.stages is not None:
             choice, table = restored(kept)
             return AnsweredQuestions((NoisyTable.from_json(table),), choice, plan.stages.settled(plan, choice))
-        return AnsweredQuestions(tuple(NoisyTable.from_json(t) for t in kept.get("tables", [kept])))
+        fed = tuple(restored_cell(v) for v in kept.get("fed", []))
+        return AnsweredQuestions(tuple(NoisyTable.from_json(t) for t in kept.get("tables", [kept])), fed=fed)
 
     def build(self, plan: Plan, state: AnsweredQuestions, receipt: Receipt) -> dict[str, Release]:
         return {
@@ -420,7 +460,7 @@ class Questions:
         return {name: answer(r.columns, r.codes) for name, r in result.items()}
 
 
-def _part(tables: Sequence[NoisyTable], place: Place | None) -> NoisyTable:
+def _part(tables: Sequence[NoisyTable] | Mapping[int, NoisyTable], place: Place | None) -> NoisyTable:
     """Return a question's own columns of the measurement that it is answered from."""
     if place is None:
         return tables[0]

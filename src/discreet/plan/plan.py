@@ -317,7 +317,8 @@ class Plan:
             return "\n".join(["What a recipe draws of people's rows:", *part_reasons(self.claim_of_one)])
         if self.outer is not None and name is None:
             parts = [f"{part}, measured:\n{self.explain(part)}" for part in self.outputs]
-            return "\n\n".join([*parts, f"Of the noisy tables, without further cost:\n{self.outer.sql}"])
+            results = "".join(f"{line}\n" for line in self.outer.results)
+            return "\n\n".join([*parts, f"Of the noisy tables, without further cost:\n{results}{self.outer.sql}"])
         output = next(iter(self.outputs.values())) if name is None else self.outputs[name]
         if self.flows is not None:
             return self.flows.explain(self)

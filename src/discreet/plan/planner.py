@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import TypeAlias
 
 from discreet.catalog.schema import TableSchema, find_table
-from discreet.errors import DiscreetError, InvalidParameter, PlanError, UnsupportedQuery
+from discreet.catalog.types import Type
+from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, PlanError, UnsupportedQuery
 from discreet.mechanisms.additive import Additive
 from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.measures.ranges import Ranges
-from discreet.plan.outer import OuterQuery
+from discreet.plan.outer import OuterQuery, PartColumns
 from discreet.plan.plan import Plan, alone
 from discreet.plan.query import Query, decided, is_chosen, kind_of
-from discreet.plan.question import read_question
+from discreet.plan.question import Question, read_question
 from discreet.plan.rules import RULES
 from discreet.plan.rules.common import measured_apart
 from discreet.plan.rules.rule import Rule, improved
 from discreet.privacy.exact import Real, positive, probability
 from discreet.query.dialects.prepared import prepare, refuse_clause
-from discreet.query.split import split
+from discreet.query.expr import parameters_of
+from discreet.query.split import FedResult, split
 from discreet.verify.check import check
+
+TypeOf: TypeAlias = Callable[[str, Mapping[str, PartColumns], Sequence[TableSchema]], Type]
+"""An outer query of one cell, the columns of its parts, and its public tables → the type of the cell."""
 
 MOST_QUESTIONS = 1000
 """Questions in one batch."""
@@ -86,9 +94,12 @@ def make_plan(
     terms: PlanTerms,
     ranges: Ranges | None = None,
     rules: Sequence[Rule] = RULES,
+    type_of: TypeOf | None = None,
 ) -> Plan:
-    """Return the verified plan of one question, or of SQL over results (decision 0010). Raises as `make_query`."""
-    return _verified(_made(sql, tables, terms, ranges, rules))
+    """Return the verified plan of one question, or of SQL over results (decision 0010); results are fed back into rows
+    where their types are found by `type_of`. Raises as `make_query`.
+    """
+    return _verified(_made(sql, tables, terms, ranges, rules, type_of))
 
 
 def _made(
@@ -97,20 +108,34 @@ def _made(
     terms: PlanTerms,
     ranges: Ranges | None = None,
     rules: Sequence[Rule] = RULES,
+    type_of: TypeOf | None = None,
 ) -> Plan:
     try:
         return _planned(sql, tables, terms, rules, ranges)
     except UnsupportedQuery as error:
         refused = error
-    return _plan_results(sql, tables, terms, rules, refused)
+    return _plan_results(sql, tables, terms, rules, refused, type_of)
 
 
 def _plan_results(
-    sql: str, tables: Sequence[TableSchema], terms: PlanTerms, rules: Sequence[Rule], refused: UnsupportedQuery
+    sql: str,
+    tables: Sequence[TableSchema],
+    terms: PlanTerms,
+    rules: Sequence[Rule],
+    refused: UnsupportedQuery,
+    type_of: TypeOf | None,
 ) -> Plan:
     """Return the plan of the measured parts of a query that was refused as one question, and of its outer query."""
+
+    def type_of_result(outer: str, parts: Mapping[str, str], public: Sequence[str]) -> Type:
+        assert type_of is not None
+        questions = {n: read_question(text, tables, selects=terms.delta > 0, fed=True) for n, text in parts.items()}
+        return type_of(
+            outer, {n: _columns_of(q) for n, q in questions.items()}, [find_table(t, tables) for t in public]
+        )
+
     try:
-        found = split(sql, tables)
+        found = split(sql, tables, None if type_of is None else type_of_result)
     except RecursionError:
         found = None
     if found is None:
@@ -126,17 +151,69 @@ def _plan_results(
             plan = replace(plan, outputs={name: plan.outputs[""]})
         else:
             part = _part_of(terms, len(found.parts))
-            asked = {name: _planned(text, tables, part, _IN_BATCHES).query for name, text in found.parts.items()}
-            plan = improved(measured_apart(asked, terms), terms, RULES)
+            fed = bool(found.fed)
+            asked = {
+                name: _planned(text, tables, part, _IN_BATCHES, fed=fed).query for name, text in found.parts.items()
+            }
+            apart = measured_apart(asked, terms)
+            plan = improved(apart, terms, RULES)
+            if _feeds_itself(plan, found.fed):
+                plan = apart
+    except MissingBounds as error:
+        if found.fed and not error.missing:
+            raise _unbounded() from None
+        raise
     except UnsupportedQuery as error:
-        raise (refused if found.is_one else error) from None
-    read = {name: [(n, e.type) for n, e in o.query.question.outer.columns] for name, o in plan.outputs.items()}
-    public = tuple(find_table(t, tables) for t in found.public)
+        raise (refused if found.is_one and not found.fed else error) from None
+    read = {name: _columns_of(o.query.question) for name, o in plan.outputs.items()}
+    public = tuple(
+        find_table(t, tables) for t in dict.fromkeys([*found.public, *(t for f in found.fed for t in f.public)])
+    )
     keys = [o.query.question.keys for o in plan.outputs.values()] if found.aggregates else []
     shown = (any(k.exprs and k.lists is not None for k in keys), any(k.lists is None for k in keys))
-    own = refused if found.is_one else None
+    own = refused if found.is_one and not found.fed else None
+    if found.fed:
+        plan = replace(plan, identity=_identity_fed(plan.identity, found.fed, found.parts, tables))
     return replace(
-        plan, outer=OuterQuery(sql, found.outer, read, public, refused=own, over_groups=shown, said=found.said)
+        plan,
+        outer=OuterQuery(
+            sql, found.outer, read, public, refused=own, over_groups=shown, said=found.said, fed=found.fed
+        ),
+    )
+
+
+def _columns_of(question: Question) -> PartColumns:
+    return [(n, e.type) for n, e in question.outer.columns]
+
+
+def _feeds_itself(plan: Plan, fed: Sequence[FedResult]) -> bool:
+    """Whether a measurement from which a result is computed reads a result: the two were put together."""
+    places = [plan.outputs[part].place for f in fed for part in f.parts]
+    first = [plan.measurements[0 if p is None else p.measurement] for p in places]
+    return any(parameters_of(text) for query in first for text in query.statements)
+
+
+def _identity_fed(
+    identity: str, fed: Sequence[FedResult], parts: Mapping[str, str], tables: Sequence[TableSchema]
+) -> str:
+    """Return the identity of measurements some of which read results: it says how these are computed, too."""
+    described = [
+        [
+            f.number,
+            f.type.value,
+            f.sql,
+            {p: parts[p] for p in f.parts},
+            [find_table(t, tables).digest for t in f.public],
+        ]
+        for f in fed
+    ]
+    return hashlib.sha256(json.dumps([identity, described], ensure_ascii=True).encode()).hexdigest()
+
+
+def _unbounded() -> UnsupportedQuery:
+    return UnsupportedQuery(
+        "SUM, AVG and the like need bounds of their values, and none follow for a value that reads a result.",
+        hint="put bounds around the expression: SUM(dp_clamp(x - (SELECT AVG(x) FROM t), -100, 100))",
     )
 
 
@@ -149,6 +226,7 @@ def make_less_noisy_plan(
     *,
     alike: bool,
     spent: bool = False,
+    type_of: TypeOf | None = None,
 ) -> Plan:
     """Return the verified plan of one question, or of SQL over results, with the noise whose 95 % widths are less in
     every number.
@@ -164,13 +242,14 @@ def make_less_noisy_plan(
         rules: what may be tried to measure it with less noise.
         alike: whether the account charges a question by its (ε, δ), whatever the noise.
         spent: whether the δ is charged whatever the noise.
+        type_of: as in `make_plan`.
 
     Raises:
         PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
     """
 
     def make(kind: Kind) -> Plan:
-        return _made(sql, tables, replace(terms, kind=kind), ranges, rules)
+        return _made(sql, tables, replace(terms, kind=kind), ranges, rules, type_of)
 
     return _less_noisy(make, alike=alike, spent=spent and terms.delta > 0)
 
@@ -266,9 +345,15 @@ def _part_of(terms: PlanTerms, of: int) -> PlanTerms:
 
 
 def _planned(
-    sql: str, tables: Sequence[TableSchema], terms: PlanTerms, rules: Sequence[Rule], ranges: Ranges | None = None
+    sql: str,
+    tables: Sequence[TableSchema],
+    terms: PlanTerms,
+    rules: Sequence[Rule],
+    ranges: Ranges | None = None,
+    *,
+    fed: bool = False,
 ) -> Plan:
-    query = decided(read_question(sql, tables, ranges, selects=terms.delta > 0), terms)
+    query = decided(read_question(sql, tables, ranges, selects=terms.delta > 0, fed=fed), terms)
     return improved(alone(query, terms.population), terms, rules)
 
 

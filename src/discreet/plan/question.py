@@ -296,24 +296,25 @@ def tree_reads(exprs: Iterable[Node]) -> tuple[TreeRead, ...]:
 
 
 def read_question(
-    sql: str, tables: Sequence[TableSchema], ranges: Ranges | None = None, *, selects: bool = False
+    sql: str, tables: Sequence[TableSchema], ranges: Ranges | None = None, *, selects: bool = False, fed: bool = False
 ) -> Question:
     """Return the question that a text asks of one of the tables; `ranges` are of values without bounds, where chosen;
-    `selects` says whether it has a δ, with which groups may be selected.
+    `selects` says whether it has a δ, with which groups may be selected; `fed` whether results may be fed into it.
 
     Raises:
         PlanError: see `discreet.errors`; nothing has been read or charged.
     """
     try:
-        return _read(sql, tables, ranges, selects=selects)
+        return _read(sql, tables, ranges, selects=selects, fed=fed)
     except RecursionError:
         raise UnsupportedQuery("The query nests too deeply to be read.", hint="write it flatter") from None
 
 
-def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None, *, selects: bool) -> Question:
-    select = parse_select(sql, [t.name for t in tables])
+def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None, *, selects: bool, fed: bool) -> Question:
+    known = [t.name for t in tables]
+    select = parse_select(sql, known, fed=fed)
     if select.table is None and (text := _of_one_table(select.tree, tables)) is not None:
-        select = parse_select(text, [t.name for t in tables])
+        select = parse_select(text, known, fed=fed)
     if select.table is not None:
         table = find_table(select.table, tables)
         if table.reached is None and not table.public:

@@ -39,7 +39,7 @@ class NoisyTable:
         """Return the stored form; integers are text, since JSON readers lose digits of large ones."""
         return {
             "format": FORMAT,
-            "keys": [[_stored(v) for v in key] for key in self.keys],
+            "keys": [[stored_cell(v) for v in key] for key in self.keys],
             "cells": [[str(c) for c in row] for row in self.cells],
             "reports": [str(c) for c in self.reports],
             "trees": [[families_json(f) for f in rows] for rows in self.trees],
@@ -55,7 +55,7 @@ class NoisyTable:
         """
         check_format(kept)
         return cls(
-            tuple(tuple(_restored(v) for v in key) for key in kept["keys"]),
+            tuple(tuple(restored_cell(v) for v in key) for key in kept["keys"]),
             tuple(tuple(int(c) for c in row) for row in kept["cells"]),
             tuple(int(c) for c in kept["reports"]),
             tuple(tuple(families_of(f) for f in rows) for rows in kept["trees"]),
@@ -93,7 +93,8 @@ def check_format(kept: dict[str, Any]) -> None:
         )
 
 
-def _stored(value: Scalar) -> Any:
+def stored_cell(value: Scalar) -> Any:
+    """Return a value as JSON."""
     if isinstance(value, dt.datetime):
         return {"timestamp": value.isoformat()}
     if isinstance(value, dt.date):
@@ -103,7 +104,8 @@ def _stored(value: Scalar) -> Any:
     return value
 
 
-def _restored(value: Any) -> Scalar:
+def restored_cell(value: Any) -> Scalar:
+    """Return what `stored_cell` wrote."""
     if not isinstance(value, dict):
         return value  # type: ignore[no-any-return]  # JSON's own scalars
     ((kind, text),) = value.items()

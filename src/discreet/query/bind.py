@@ -12,10 +12,10 @@ from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.privacy.unit import PrivacyUnit
-from discreet.query.expr import Call, Column, Expr, Literal
+from discreet.query.expr import Call, Column, Expr, Fed, Literal
 from discreet.query.functions import FUNCTIONS, HINTS, fitting
 from discreet.query.keys import JointKeys
-from discreet.query.parse import is_aggregate, word
+from discreet.query.parse import is_aggregate, is_fed, word
 from discreet.query.scope import Scope, as_stored
 from discreet.query.syntax import function_of
 from discreet.query.syntax.moments import microseconds_of
@@ -119,7 +119,7 @@ def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: in
         raise UnsupportedQuery(f"An expression nests more than {DEEPEST} levels.", hint="write it flatter")
     if isinstance(node, exp.Paren):
         return bind(node.this, leaf, depth)
-    found = leaf(node, depth) or _constant(node) or _negative(node) or _elapsed(node, leaf, depth)
+    found = leaf(node, depth) or _constant(node) or _negative(node) or _fed(node) or _elapsed(node, leaf, depth)
     if found is not None:
         return found
     if node.key in ("and", "or"):  # a list of conditions is as flat as it looks
@@ -273,6 +273,14 @@ def _constant(node: exp.Expr) -> Literal | None:
 
 
 _LONGEST = 400  # digits; more are no number that a double holds
+
+
+def _fed(node: exp.Expr) -> Fed | None:
+    match node:
+        case exp.Anonymous(expressions=[exp.Literal(name=number), exp.Literal(name=kind)]) if is_fed(node):
+            return Fed(int(number), Type(kind))
+        case _:
+            return None
 
 
 def _negative(node: exp.Expr) -> Literal | None:

@@ -1,13 +1,14 @@
 """Typed expressions over the cells of a row, frozen: their values in Python, and their SQL.
 
-`Column`, `Literal` and `Call` are all of them; those over the noisy columns of an answer are `plan/nodes`. In DuckDB's
-SQL an error on a row is NULL on that row, as it is in Python.
+`Column`, `Literal`, `Fed` and `Call` are all of them; those over the noisy columns of an answer are `plan/nodes`. In
+DuckDB's SQL an error on a row is NULL on that row, as it is in Python.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
@@ -91,6 +92,38 @@ class Literal(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Fed(Expr):
+    """A result that is fed back into people's rows: a value of this type, or NULL, known only once it was measured.
+
+    To the planner it is a column of which nothing is declared (`columns_of`), so that no bounds and no keys follow.
+    """
+
+    number: int
+    type: Type
+
+    @property
+    def name(self) -> str:
+        """The name of its parameter."""
+        return f"{FED}{self.number}"
+
+    @property
+    def identity(self) -> Any:
+        return ["fed", self.number, self.type.value]
+
+
+FED = "fed_"
+"""What the names of parameters of statements begin with that stand for results."""
+
+
+def parameters_of(sql: str) -> list[str]:
+    """Return the names of the parameters of a statement that stand for results, each once."""
+    return list(dict.fromkeys(name for name in _PARAMETERS.findall(sql) if name))
+
+
+_PARAMETERS = re.compile(rf"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$({FED}[0-9]+)""")
+
+
+@dataclass(frozen=True, slots=True)
 class Call(Expr):
     """A function of the closed language (`query/functions`), applied."""
 
@@ -126,8 +159,9 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def columns_of(expr: Expr) -> list[str]:
-    """Return the names of the columns that the tree reads, each once, in order."""
-    return list(dict.fromkeys(c.name for c in cells_of(expr)))
+    """Return the names of the columns that the tree reads, each once, in order; of results that are fed back, too."""
+    named = (f"${e.name}" if isinstance(e, Fed) else e.column for e in walk(expr))
+    return list(dict.fromkeys(name for name in named if name is not None))
 
 
 def cells_of(expr: Expr) -> Iterator[Column]:
@@ -215,6 +249,8 @@ def _write(expr: Expr, place: Place) -> tuple[str, bool]:
             return place(name), kind in _GUARDS
         case Literal(value, kind):
             return constant(value, kind), False
+        case Fed(_, kind):
+            return f"TRY_CAST(${expr.name} AS {kind.value})", kind in _GUARDS
         case Call(name, args, kind):
             function = FUNCTIONS[name]
             if name == "||":  # one guard for a || b || c: each repeats its arguments

@@ -69,13 +69,30 @@ class Inner:
     distinct: bool
 
 
-def parse_select(sql: str, tables: Sequence[str] = ()) -> Select:
+FED_BACK = "dp_fed"
+"""Function that stands for a result in the text of what reads it; only the planner writes it (`split.py`)."""
+
+
+def is_fed(node: exp.Expr) -> bool:
+    """Whether a node stands for a result that is fed back into people's rows."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() == FED_BACK
+
+
+def parse_select(sql: str, tables: Sequence[str] = (), *, fed: bool = False) -> Select:
     """Return the one SELECT of a question, which may name these tables with their schemas.
+
+    Args:
+        sql: the question.
+        tables: the names of the connected tables.
+        fed: whether the planner wrote the text, in which results may be fed back.
 
     Raises:
         UnsupportedQuery: not one SELECT, or one with a construct that is not supported.
+        UnknownColumn: a function that only the planner writes.
     """
     query = parse_query(sql, tables)
+    if not fed and any(map(is_fed, query.find_all(exp.Anonymous))):
+        raise UnknownColumn(f"There is no function {FED_BACK!r} here.", hint="write the subquery itself")
     if not isinstance(query, exp.Select):
         raise UnsupportedQuery(
             "UNION, INTERSECT and EXCEPT of these rows are not supported here: they are of people.",

@@ -3,30 +3,36 @@
 A part is the lowest aggregate whose input people own and whose output they do not: `SELECT k, COUNT(*) … GROUP BY k`
 over people's rows. It is planned as any other query. What stands around it (HAVING, ORDER BY, LIMIT, windows, joins
 with other parts and with public tables, further aggregates) reads noisy numbers, and is post-processing.
+
+A result of one cell may be fed back into people's rows, `WHERE x > (SELECT AVG(x) …)`: the part that reads it has a
+function without a value in its place, so that one plan is for every value (decision 0011).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Never, TypeAlias
 
 from sqlglot import exp, parse_one
 
 from discreet.catalog.schema import TableSchema, find_table
+from discreet.catalog.types import Type
 from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.query.bind import TableScope, bind_row
 from discreet.query.dialects.dialect import written
-from discreet.query.expr import Expr
+from discreet.query.expr import FED, Expr
 from discreet.query.merge import merged
 from discreet.query.over_everybody import with_aggregates
 from discreet.query.parse import (
+    FED_BACK,
     KNOWN_INSIDE,
     default_name,
     group_nodes,
     group_of,
     has_aggregate,
     is_aggregate,
+    is_fed,
     parse_query,
     refuse_part,
     sets_of,
@@ -40,6 +46,38 @@ from discreet.query.relation.sources import conjuncts, is_nested, read_from
 MOST_PARTS = 100
 """Measured parts of one query."""
 
+TypeOf: TypeAlias = Callable[[str, Mapping[str, str], Sequence[str]], Type]
+"""Outer query of one cell, the texts of its parts by their names, and its public tables → the type of the cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class FedResult:
+    """A result of one cell that people's rows read.
+
+    Attributes:
+        number: what the parts that read it call it.
+        type: of the cell.
+        sql: its query in DuckDB's dialect, over noisy tables and public ones.
+        parts: the names of these noisy tables.
+        public: the public tables that it reads.
+    """
+
+    number: int
+    type: Type
+    sql: str
+    parts: tuple[str, ...]
+    public: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its parameter in statements."""
+        return f"{FED}{self.number}"
+
+    @property
+    def call(self) -> str:
+        """Its text in the parts that read it."""
+        return f"{FED_BACK.upper()}({self.number}, '{self.type.value}')"
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -52,6 +90,7 @@ class Split:
         is_one: whether the text itself is the one part, so that nothing is inside another SELECT.
         aggregates: whether the outer query has aggregates, and so may be over groups.
         said: a sentence for each part that was read as something else than it is written as.
+        fed: the results that parts read as a value.
     """
 
     parts: Mapping[str, str]
@@ -60,10 +99,16 @@ class Split:
     is_one: bool
     aggregates: bool
     said: tuple[str, ...] = ()
+    fed: tuple[FedResult, ...] = ()
 
 
-def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
+def split(sql: str, tables: Sequence[TableSchema], type_of: TypeOf | None = None) -> Split | None:
     """Return the parts and the outer query of a text; None where no measured part is found.
+
+    Args:
+        sql: the text.
+        tables: the connected tables.
+        type_of: finds the type of a result that is fed back into people's rows; without it none is.
 
     Raises:
         UnknownColumn, UnsupportedQuery: what stands around the parts reads people's rows, or a part cannot be read.
@@ -76,30 +121,46 @@ def split(sql: str, tables: Sequence[TableSchema]) -> Split | None:
         return None
     for query in tree.find_all(exp.SetOperation):
         _set_of_groups(query)
-    splitter = _Splitter(tables, Context(tables, private[0], read_query), sql.lower())
+    splitter = _Splitter(tables, Context(tables, private[0], read_query), sql.lower(), type_of)
     try:
         read = splitter.query(tree, (), inside=False)
     except (UnknownColumn, UnsupportedQuery):
         if splitter.parts or _shows_all_of_a_query(tree):
             raise
         return None
+    if read.of_people and splitter.fed:
+        raise UnsupportedQuery(
+            "The query shows rows of people that read a result: single rows are never released.",
+            hint="ask for aggregates of them: COUNT(*), SUM(x), AVG(x)",
+        )
     if read.of_people or not splitter.parts:
         return None
     outer = _without_unused(read.tree)
     named = {t.name for t in outer.find_all(exp.Table)}
-    parts = {name: text for text, name in splitter.parts.items() if name in named}
-    if not parts:
+    texts = [text for text, name in splitter.parts.items() if name in named]
+    if not texts:
         raise UnsupportedQuery("The query shows nothing of what it measures.", hint="show it, or leave it out")
+    fed = [f for f in splitter.fed.values() if any(f.call in text for text in texts)]
+    needed = named.union(*(f.parts for f in fed))
+    parts = {name: text for text, name in splitter.parts.items() if name in needed}
     numbered = {name: f"{splitter.fresh('part')}{i}" for i, name in enumerate(parts, 1)}
-    for t in outer.find_all(exp.Table):
-        t.set("this", exp.to_identifier(numbered[t.name]) if t.name in parts else t.this)
+
+    def of_parts(tree: exp.Expr) -> str:
+        for t in tree.find_all(exp.Table):
+            t.set("this", exp.to_identifier(numbered[t.name]) if t.name in parts else t.this)
+        return _text(tree)
+
     return Split(
         {numbered[name]: text for name, text in parts.items()},
-        _text(outer),
+        of_parts(outer),
         tuple(t for t in splitter.public if t in named),
         read.is_part,
         outer.find(exp.AggFunc) is not None,
         said,
+        tuple(
+            replace(f, sql=of_parts(parse_one(f.sql, dialect="duckdb")), parts=tuple(numbered[p] for p in f.parts))
+            for f in fed
+        ),
     )
 
 
@@ -155,8 +216,11 @@ class _Splitter:
     tables: Sequence[TableSchema]
     context: Context
     text: str
+    type_of: TypeOf | None = None
     parts: dict[str, str] = field(default_factory=dict)
     public: dict[str, None] = field(default_factory=dict)
+    single: set[str] = field(default_factory=set)
+    fed: dict[str, FedResult] = field(default_factory=dict)
 
     def query(self, tree: exp.Expr, scope: _Scope, *, inside: bool) -> _Read:
         """Read a SELECT, or several that a set operation puts together; it may be correlated `inside` another."""
@@ -202,7 +266,7 @@ class _Splitter:
         read = [self._source(s.this, scope) for s in ([] if first is None else [first, *joins])]
         if any(r.of_people for r in read):
             if any(r.is_result for r in read):
-                _refuse_beside()
+                self._values_of_joined(tree, read, scope)
             return self._over_people(tree, scope, inside=inside)
         if tree.args.get("laterals"):
             raise UnsupportedQuery("LATERAL is not supported here.", hint="join the tables, with the condition in ON")
@@ -214,6 +278,65 @@ class _Splitter:
         moved = [exp.Join(this=r.tree, **_moved_args(j, put, ("this",))) for j, r in zip(joins, read[1:], strict=True)]
         made.set("joins", moved or None)
         return _Read(made, is_result=any(r.is_result for r in read) or len(self.parts) > before)
+
+    def _values_of_joined(self, tree: exp.Select, read: Sequence[_Read], scope: _Scope) -> None:
+        """Put subqueries in the place of the columns of results of one row that FROM joins with every row of people."""
+        values: dict[tuple[str, str], exp.Expr] = {}
+        kept, conditions = list[exp.Expr](), conjuncts(_condition(tree, "where"))
+        for place, found in zip([tree.args["from_"], *tree.args["joins"]], read, strict=True):
+            if (
+                place.args.get("kind") not in (None, "", "INNER", "CROSS")
+                or place.args.get("side")
+                or place.args.get("using")
+                or place.args.get("method")
+            ):
+                _refuse_beside()
+            if found.is_result:
+                values |= self._columns_of_result(place.this, scope)
+            else:
+                kept.append(place.this)
+            conditions += conjuncts(place.args.get("on"))
+        taken = {name for _, name in values}
+        if any(isinstance(e, exp.Star) or (e.alias and e.alias.lower() in taken) for e in tree.expressions):
+            _refuse_beside()
+        tree.set("from_", exp.From(this=kept[0]))
+        tree.set("joins", [exp.Join(this=k, kind="CROSS") for k in kept[1:]] or None)
+        tree.set("where", exp.Where(this=exp.and_(*conditions, copy=False)) if conditions else None)
+        names = self._names(tree, scope)
+        read_here = [part for n, part in tree.args.items() if part and n not in ("from_", "joins", "with_")]
+        parts = [e for part in read_here for e in (part if isinstance(part, list) else [part])]
+        for column in [c for part in parts for c in part.find_all(exp.Column) if c.find_ancestor(exp.Select) is tree]:
+            table, name = column.table.lower(), column.name.lower()
+            value = next((v for (t, n), v in values.items() if n == name and table in ("", t)), None)
+            if value is not None and not table and names.knows(column):
+                _refuse_beside()
+            elif value is not None and column.parent is tree:
+                column.replace(_aliased(value.copy(), column.name))
+            elif value is not None:
+                column.replace(value.copy())
+
+    def _columns_of_result(self, node: exp.Expr, scope: _Scope) -> dict[tuple[str, str], exp.Expr]:
+        """Return a subquery for each column of a result in FROM, by the result's name and the column's."""
+        named = next((w for w in reversed(scope) if w.named.name.lower() == node.name.lower()), None)
+        query = (
+            named.read.tree
+            if isinstance(node, exp.Table) and named is not None
+            else self.query(node, scope, inside=False).tree
+        )
+        columns = _columns_of_alias(node) or (named is not None and bool(named.named.columns))
+        if (
+            self.type_of is None
+            or columns
+            or not node.alias_or_name
+            or not _is_one_row(query, self.single, exactly=True)
+        ):
+            _refuse_beside()
+        shown = [
+            exp.column(exp.to_identifier(e.alias_or_name, quoted=True), table=node.alias_or_name)
+            for e in query.unnest().expressions
+        ]
+        found = {c.name.lower(): exp.Select(expressions=[c], from_=exp.From(this=node.copy())) for c in shown}
+        return {(node.alias_or_name.lower(), n): exp.Subquery(this=select) for n, select in found.items()}
 
     def _number_of_groups(self, tree: exp.Select, scope: _Scope) -> exp.Select | None:
         """Return the SELECT over people's rows that counts the different keys of a part, where a query counts its rows.
@@ -289,20 +412,70 @@ class _Splitter:
 
     def _over_people(self, tree: exp.Select, scope: _Scope, *, inside: bool) -> _Read:
         """Read a SELECT over people's rows: rows of people again, or a measured part."""
-        items = [(e.alias or None, e.unalias()) for e in tree.expressions]
-        aggregates = any(map(_aggregates, [e for _, e in items] + _clauses(tree)))
+        shown, clauses = [e.unalias() for e in tree.expressions], _clauses(tree)
+        aggregates = any(map(_aggregates, shown + clauses))
         distinct = tree.args.get("distinct") is not None and not aggregates and not tree.args.get("group")
-        if not (aggregates or distinct or tree.args.get("group")) or any(e.is_star for _, e in items if not _counts(e)):
-            return _Read(tree, of_people=True)
-        names = self._names(tree, scope)
-        group = [e for _, e in items] if distinct else group_of(tree)
-        keys = group_nodes(items, group)
+        if not (aggregates or distinct or tree.args.get("group")) or any(e.is_star for e in shown if not _counts(e)):
+            return self._rows_of_people(tree, scope)
+        named = [(e.alias or None, e.unalias()) for e in tree.expressions]
+        keys = group_nodes(named, shown if distinct else group_of(tree))
+        self._feed([*_on_rows(tree), *keys, *(a for e in shown + clauses for a in _aggregates_in(e))], scope)
+        items = [(e.alias or None, e.unalias()) for e in tree.expressions]
+        keys = group_nodes(items, [e for _, e in items] if distinct else group_of(tree))
         if any(is_nested(k) for k in keys):
-            return _Read(tree, of_people=True)
+            return self._rows_of_people(tree, scope)
+        names = self._names(tree, scope)
         bound = {bind_row(k, names): k for k in keys if not has_aggregate(k)}
         if any(names.unit_key(b) is not None for b in bound):
-            return _Read(tree, of_people=True)
+            return self._rows_of_people(tree, scope)
         return _Part(self, tree, scope, items, names, bound).read(inside=inside)
+
+    def _rows_of_people(self, tree: exp.Select, scope: _Scope) -> _Read:
+        self._feed([*_on_rows(tree), *tree.expressions, *_clauses(tree)], scope)
+        return _Read(tree, of_people=True)
+
+    def _feed(self, read: Sequence[exp.Expr], scope: _Scope) -> None:
+        """Put a value that is fed back in the place of each subquery in what is read of people's rows whose result is
+        one.
+        """
+        if self.type_of is None:
+            return
+        for node in [n for e in read for n in _queries_in(e)]:
+            try:
+                found = self.query(node, scope, inside=False)
+            except (UnknownColumn, UnsupportedQuery):
+                continue
+            is_value = isinstance(node, exp.Subquery) and not isinstance(node.parent, exp.In | exp.Any | exp.All)
+            if is_value and found.is_result and (fed := self._fed(found, scope)) is not None:
+                node.replace(parse_one(fed.call, dialect="duckdb"))
+
+    def _fed(self, read: _Read, scope: _Scope) -> FedResult | None:
+        """Return the result that a subquery is in the place of a value; None where it reads the row around it."""
+        assert self.type_of is not None
+        around = exp.With(expressions=[_cte(w).copy() for w in scope if not w.read.of_people])
+        tree = read.tree.copy()
+        own = tree.args.get("with_")
+        around.set("expressions", [*around.expressions, *([] if own is None else own.expressions)])
+        tree.set("with_", around if around.expressions else None)
+        tree = _without_unused(tree)
+        used = {t.name for t in tree.find_all(exp.Table)}
+        parts = {name: text for text, name in self.parts.items() if name in used}
+        text, public = _text(tree), tuple(t for t in self.public if t in used)
+        try:
+            kind = self.type_of(text, parts, public)
+        except UnknownColumn:
+            return None
+        if any(f.call in part for f in self.fed.values() for part in parts.values()):
+            raise UnsupportedQuery(
+                "A result that people's rows read depends itself on a result that people's rows read.",
+                hint="ask for the inner result first, and write its value into the query",
+            )
+        if not _is_one_row(tree, self.single):
+            raise UnsupportedQuery(
+                "A subquery stands for one value in people's rows, and its result may have several rows.",
+                hint="leave GROUP BY out of it, aggregate its rows, or add LIMIT 1",
+            )
+        return self.fed.setdefault(text, FedResult(len(self.fed) + 1, kind, text, tuple(parts), public))
 
     def _names(self, tree: exp.Select, scope: _Scope) -> Names | TableScope:
         """Return the names of the columns of FROM."""
@@ -373,6 +546,8 @@ class _Part:
             made = made.where(c, copy=False)
         part = self._measured([c for c in conditions if c not in around])
         table = self.splitter.table_of(part)
+        if not self.keys and not tree.args.get("group"):
+            self.splitter.single.add(table)
         made.set("from_", exp.From(this=exp.to_table(table)))
         return _Read(made, is_result=True, is_part=not inside)
 
@@ -424,7 +599,8 @@ class _Part:
             return _named(self._column(node))
         if isinstance(node, exp.Ordered) and self._named(node.this) is not None:
             return node.copy()
-        if has_aggregate(node) or is_nested(node) or node.find(exp.Window) or not _columns(node):
+        fed = any(map(is_fed, node.find_all(exp.Anonymous)))
+        if has_aggregate(node) or is_nested(node) or node.find(exp.Window) or not (_columns(node) or fed):
             return None
         try:
             bound = bind_row(node, self.names)
@@ -509,15 +685,7 @@ def _window(node: exp.Window, put: _Put) -> exp.Expr:
 
 def _aggregates(node: exp.Expr) -> bool:
     """Whether an expression has an aggregate of its own rows, that is no window function and in no subquery."""
-    if isinstance(node, exp.Query):
-        return False
-    if isinstance(node, exp.Window):
-        inner = node.this
-        while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
-            inner = inner.this
-        rest = [*inner.iter_expressions(), *(p for p in node.iter_expressions() if p is not node.this)]
-        return any(map(_aggregates, rest))
-    return is_aggregate(node) or any(map(_aggregates, node.iter_expressions()))
+    return next(_aggregates_in(node), None) is not None
 
 
 def _count_of(node: exp.Expr, key: exp.Expr, names: Sequence[str]) -> exp.Expr | None:
@@ -557,6 +725,57 @@ def _check_clauses(tree: exp.Select) -> None:
     for name, part in tree.args.items():
         if part and name not in KNOWN_INSIDE and name not in ("order", "limit", "offset", "windows"):
             refuse_part(name)
+
+
+def _queries_in(e: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the queries that stand in an expression, and none inside them."""
+    if isinstance(e, exp.Query):
+        yield e
+        return
+    for part in e.iter_expressions():
+        yield from _queries_in(part)
+
+
+def _aggregates_in(e: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the aggregates of a SELECT's own rows in an expression: no window function, and none in a subquery."""
+    parts = list(e.iter_expressions())
+    if isinstance(e, exp.Window):
+        inner = e.this
+        while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup):
+            inner = inner.this
+        parts = [*inner.iter_expressions(), *(p for p in parts if p is not e.this)]
+    elif isinstance(e, exp.Query) or is_aggregate(e):
+        yield from [] if isinstance(e, exp.Query) else [e]
+        return
+    for part in parts:
+        yield from _aggregates_in(part)
+
+
+def _on_rows(tree: exp.Select) -> list[exp.Expr]:
+    """Return the conditions of a SELECT that choose among the rows of FROM."""
+    joins = [j.args["on"] for j in tree.args.get("joins") or [] if j.args.get("on") is not None]
+    return [*joins, *conjuncts(_condition(tree, "where"))]
+
+
+def _is_one_row(tree: exp.Expr, single: Collection[str], *, exactly: bool = False) -> bool:
+    """Whether a query over results has one row at most, or `exactly` one; `single` are the tables of one row."""
+    tree = tree.unnest()
+    if not exactly and getattr(tree.args.get("limit"), "expression", None) == exp.Literal.number(1):
+        return True
+    fewer = any(tree.args.get(c) for c in ("having", "qualify", "limit", "offset"))
+    if not isinstance(tree, exp.Select) or tree.args.get("group") or tree.args.get("laterals") or (exactly and fewer):
+        return False
+    if any(map(_aggregates, tree.expressions)):
+        return True
+    first, joins = tree.args.get("from_"), tree.args.get("joins") or []
+    if exactly and (tree.args.get("where") or any(j.args.get("on") for j in joins)):
+        return False
+    ctes = {c.alias: c.this for c in (tree.args["with_"].expressions if tree.args.get("with_") else [])}
+    for source in [s.this for s in ([] if first is None else [first, *joins])]:
+        inner = ctes.get(source.name, source.this if isinstance(source, exp.Subquery) else None)
+        if not (source.name in single if inner is None else _is_one_row(inner, single, exactly=exactly)):
+            return False
+    return True
 
 
 def _counts(e: exp.Expr) -> bool:

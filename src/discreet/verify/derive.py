@@ -26,6 +26,7 @@ from discreet.verify.shapes import (
     grouped_by,
     holds_only,
     is_column,
+    is_secret,
     is_written,
     keeps_rows,
     known_columns,
@@ -600,7 +601,7 @@ def ranked(bounded: exp.Select, keys: list[str], function: type[exp.Expr] = exp.
     key = first.this
     if type(key) is not exp.Anonymous or key.name.lower() != "hash":
         reject("the order of a unit's groups")
-    if not are_columns(key.expressions[:-1], ["u", *keys]) or type(key.expressions[-1]) is not exp.Placeholder:
+    if not are_columns(key.expressions[:-1], ["u", *keys]) or not is_secret(key.expressions[-1]):
         reject("the order of a unit's groups")
     if not are_columns([o.this for o in rest], keys):
         reject("the order of a unit's groups is not total")

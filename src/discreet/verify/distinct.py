@@ -19,6 +19,7 @@ from discreet.verify.shapes import (
     holds_only,
     is_column,
     is_known,
+    is_secret,
     nodes_of,
     nothing_unread,
     outputs,
@@ -179,7 +180,7 @@ def _rank(
     if type(key) is not exp.Anonymous or key.name.lower() != "hash" or not _are_plain(terms, ties):
         reject("the order of a unit's values")
     *seen, secret = key.expressions
-    if not _are_plain(seen, hashed) or type(secret) is not exp.Placeholder:
+    if not _are_plain(seen, hashed) or not is_secret(secret):
         reject("the order of a unit's values")
     return whole_constant(test.expression)
 

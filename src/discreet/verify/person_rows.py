@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from discreet.verify.derive import PrivateRows, parsed, unit_rows, whole_kind
 from discreet.verify.kinds import span_of
-from discreet.verify.shapes import are_columns, holds_only, reads_stage, reject, whole_constant
+from discreet.verify.shapes import are_columns, holds_only, is_secret, reads_stage, reject, whole_constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _most(tree: exp.Select, names: list[str]) -> int:
     hashed = type(key) is exp.Anonymous and key.name.lower() == "hash" and key.expressions
     if not hashed or not are_columns(key.expressions[:-1], ["u", *names]):
         reject("the order of a person's rows")
-    if type(key.expressions[-1]) is not exp.Placeholder or not are_columns([o.this for o in rest], names):
+    if not is_secret(key.expressions[-1]) or not are_columns([o.this for o in rest], names):
         reject("the order of a person's rows is not total")
     return whole_constant(test.expression)
 

@@ -21,13 +21,14 @@ _TOKEN = re.compile(
     | (?<![0-9A-Za-z_])"(?:[^"\0]|"")+"(?![0-9A-Za-z_])
     | [A-Za-z_][0-9A-Za-z_]*(?!\$)
     | [0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?(?![0-9A-Za-z_.$])
-    | \$secret(?![0-9A-Za-z_$])
+    | \$(?:secret|fed_[0-9]{1,9})(?![0-9A-Za-z_$])
     | [(),.]
     | (?<![-+*/<>=!|%])(?:<=|>=|<>|!=|//|\|\||[-+*/<>=%])(?![-+*/<>=!|%])
     """,
     re.VERBOSE,
 )
-"""What a statement is made of: spaces, constants, names, numbers, the secret's place, and operators that stand alone.
+"""What a statement is made of: spaces, constants, names, numbers, the places of the secret and of results that are fed
+back, and operators that stand alone.
 
 There are no comments, no escapes, no text between dollars, and outside of quotes nothing but ASCII; numbers
 are no longer than any type holds."""
@@ -60,6 +61,12 @@ def ambiguity(sql: str) -> str | None:
         if not _are_apart([r.this.alias_or_name for r in read if r is not None]):
             return "two tables of one name"
     return None if _are_in_order(tree) else "a stage that is read before it is there"
+
+
+def results_in(sql: str) -> tuple[str, ...]:
+    """Return the results that are fed back into a statement, by the names of their parameters, each once."""
+    words = (found.group() for found in _TOKEN.finditer(sql))
+    return tuple(dict.fromkeys(word[1:] for word in words if word.startswith("$fed_")))
 
 
 def _are_apart(names: Collection[str]) -> bool:

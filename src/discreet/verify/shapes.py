@@ -232,7 +232,8 @@ def is_written(e: exp.Expr, number: int) -> bool:
 def of_one_row(e: exp.Expr) -> None:
     """Every node is one of the functions whose value depends on one row alone, the same whenever it is asked."""
     for node in nodes_of(e):
-        if type(node) not in _OF_ONE_ROW and not (type(node) is exp.Anonymous and node.name.lower() in _NAMED):
+        named = type(node) is exp.Anonymous and node.name.lower() in _NAMED
+        if type(node) not in _OF_ONE_ROW and not named and not is_result(node):
             reject("a function that may look beyond one row")
 
 
@@ -242,6 +243,16 @@ def whole_constant(e: exp.Expr) -> int:
     if type(inner) is not exp.Literal or inner.is_string or not inner.name.isdigit():
         reject("a bound that is not a whole constant")
     return -int(inner.name) if type(e) is exp.Neg else int(inner.name)
+
+
+def is_secret(e: exp.Expr) -> bool:
+    """Whether a node is the place of the account's key: other parameters stand for results that are fed back."""
+    return type(e) is exp.Placeholder and e.name == "secret"
+
+
+def is_result(e: exp.Expr) -> bool:
+    """Whether a node is a result that is fed back, read as a value of a type: the same for all rows, and no bound."""
+    return type(e) is exp.Placeholder and e.name.startswith("fed_") and type(e.parent) is exp.TryCast
 
 
 def read(sql: str) -> exp.Expr:

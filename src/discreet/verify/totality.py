@@ -17,6 +17,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from discreet.verify.kinds import NULL, Kind, is_real, kind_of, span_of, together
+from discreet.verify.shapes import is_result, is_secret
 
 ROWS = 40
 """There are fewer than 2^40 rows."""
@@ -124,6 +125,8 @@ class TotalityChecker:
                 return self.value(e.this)
             case exp.Literal():
                 return _literal(e)
+            case exp.Placeholder() if not is_secret(e) and not is_result(e):
+                raise MayFail("a result of no known type")
             case exp.Null() | exp.Placeholder() | exp.Star():
                 return Value(NULL)
             case exp.Boolean():

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from discreet.accounting.filter import BasicFilter, Charge, Filter, GDPFilter, RenyiFilter, Tally, ZCDPFilter
@@ -36,6 +36,8 @@ from discreet.plan.query import Query, column_moves, statements
 from discreet.plan.reports import report_sql
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
+from discreet.query.bind import call
+from discreet.query.expr import Fed, parameters_of, walk
 
 _MOST = 1 << 126
 """What the database's 128-bit numbers hold, and one bit less."""
@@ -132,6 +134,27 @@ def everybody_cost(scopes: Sequence[BoundedQuery], charge: Charge, rule: Filter,
     parts = tuple(parts_of(x, most) for x, most in zip(worst, capacity, strict=True))
     different = {scope_stages(b): b for b in scopes}
     return PersonCost(tuple(_everybody(b, parts) for b in different.values()), parts)
+
+
+def before_results(query: Query) -> BoundedQuery:
+    """Return whose rows a query reads, whatever the results are that are fed back into it: without the conditions of
+    WHERE that read one.
+
+    Raises:
+        UnsupportedQuery: a result is read before its WHERE.
+    """
+    b = bounding(query.question)
+    parts = [] if b.where is None else b.where.args_of("and") or (b.where,)
+    kept = [p for p in parts if not any(isinstance(e, Fed) for e in walk(p))]
+    where = None if not kept else kept[0] if len(kept) == 1 else call("and", kept)
+    b = replace(b, where=where)
+    if parameters_of(scope_stages(b)):
+        raise UnsupportedQuery(
+            "Each person has a budget of their own, and who has a row in this query depends on a result that a join or "
+            "a subquery reads.",
+            hint="compare with the result in the outermost WHERE, or inside an aggregate",
+        )
+    return b
 
 
 def scope_of(query: Query) -> BoundedQuery:

@@ -18,7 +18,7 @@ from discreet.mechanisms.rounds import WHOLE
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.certificate.forms import must
-from discreet.verify.certificate.stored import check_stored
+from discreet.verify.certificate.stored import check_stored, results_of
 from discreet.verify.check import Found, check_moves, derived, priced, without_parts
 from discreet.verify.claim import Cost, Measurement, NoisyColumn, PartKind, PlanClaim
 from discreet.verify.derive import PrivateRows
@@ -232,7 +232,11 @@ def _reasons_of(m: Measurement, change: str) -> list[str]:
     where = "a unit enters the one group"
     if m.keys:
         where = f"a unit enters at most {m.groups:,}{'' if m.declared is None else f' of {m.declared:,}'} groups"
-    found = [
+    read = ", ".join(f"${name}" for name in results_of(m))
+    found = (
+        [f"It reads {read}, computed from earlier noisy numbers: what follows holds for every value."] if read else []
+    )
+    found += [
         f"Column m{i}: {where} and adds a whole number from {c.low:,} to {c.high:,} to each of them; when it "
         f"{change}, {moves(c.sensitivity)}."
         for i, c in enumerate(m.columns)

@@ -17,6 +17,7 @@ from discreet.verify.certificate.evidence import CERTIFIED
 from discreet.verify.certificate.forms import Form, anything, flag, listed, number, record, refuse, text, whole
 from discreet.verify.check import Found
 from discreet.verify.claim import Measurement, PlanClaim, Tree
+from discreet.verify.plain import results_in
 
 
 def check_stored(release: Mapping[str, Any], claim: PlanClaim, found: Sequence[Found]) -> None:
@@ -38,12 +39,23 @@ def check_stored(release: Mapping[str, Any], claim: PlanClaim, found: Sequence[F
     if claim.looks:
         tables = [_chosen(kept, claim)]
     elif len(claim.measurements) > 1:
-        batch = record(kept, {"format": number, "tables": listed(anything)}, "the stored batch")
+        names: dict[str, Form[Any]] = {"format": number, "tables": listed(anything)}
+        results = {name for m in claim.measurements for name in results_of(m)}
+        names |= {"fed": listed(anything)} if results else {}
+        batch = record(kept, names, "the stored batch")
         tables = list(batch["tables"])
+        if results and len(batch["fed"]) != len(results):
+            refuse("another number of results was fed back")
     if len(tables) != len(claim.measurements):
         refuse("the stored release has another number of measurements")
     for table, m, facts in zip(tables, claim.measurements, found, strict=True):
         _check_table(table, m, facts)
+
+
+def results_of(m: Measurement) -> tuple[str, ...]:
+    """Return the results that the statements of a measurement read, by the names of their parameters."""
+    texts = (m.sql, m.weights, *(own for _, own in m.distinct), *(tree.sql for tree in m.trees), *m.truncation)
+    return results_in(" ".join(texts))
 
 
 def _chosen(kept: dict[str, Any], claim: PlanClaim) -> Any:
