@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -15,8 +16,10 @@ from benchmarks.fuzz.sources import Sources
 from benchmarks.fuzz.worlds import CANARY, KINDS, Shape, World
 from discreet.backends.connection import open_database
 from discreet.catalog.schema import TableSchema
+from discreet.catalog.types import Type
 from discreet.engine.cells import exact_all as exact
 from discreet.engine.cells import measure
+from discreet.engine.outer_release import type_of_result
 from discreet.engine.release import Release
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.mechanisms.rounds import WHOLE
@@ -36,6 +39,8 @@ from discreet.post.noisy_table import NoisyTable
 from discreet.privacy.exact import positive
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.query.dialects.prepared import prepare
+from discreet.query.expr import parameters_of
+from discreet.query.split import FedResult
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 Cells: TypeAlias = Mapping[tuple[Any, ...], Sequence[int]]
@@ -96,6 +101,7 @@ class Databases:
     """Three databases of the same shape: two neighbours and an empty one."""
 
     def __init__(self) -> None:
+        self.fed: dict[str, Any] = {}
         self._open: list[duckdb.DuckDBPyConnection] = []
         self._made: Shape | None = None
         self._sources: Sources | None = None
@@ -146,7 +152,8 @@ class Databases:
         connections = self._open if self._sources is None else self._sources.connections
         (parsed,) = connections[0].extract_statements(text)  # once for all
         for c in connections if rehearse else connections[:2]:
-            done = c.execute(parsed, {} if secret is None else {"secret": secret})
+            given = {name: self.fed[name] for name in parameters_of(text)} if self.fed else {}
+            done = c.execute(parsed, given if secret is None else {"secret": secret, **given})
             types.append([d[1] for d in done.description or []])
             rows.append(done.fetchall())
         return rows, types
@@ -171,8 +178,10 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
         outcome.broken.append(f"planning crashed: {type(error).__name__}: {error}"[:300])
         return outcome
     if isinstance(planned, Plan) and planned.outer is not None:
-        for query in planned.measurements:  # what is made of their results has no data but these
-            _compare(databases, query, asked, outcome)
+        for values in _values(planned.outer.fed):
+            databases.fed = {f.name: v for f, v in zip(planned.outer.fed, values, strict=True)}
+            for query in planned.measurements:  # what is made of their results has no data but these
+                _compare(databases, query, asked, outcome)
         return outcome
     if isinstance(planned, Plan):
         outcome.broken += _census(databases, stages_of(planned), asked, shape.relation)
@@ -186,6 +195,22 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
         if (other.identity, other.sql) != (planned.identity, planned.sql):
             outcome.broken.append("the same question is planned in two ways")
     return outcome
+
+
+def _values(fed: Sequence[FedResult]) -> Iterable[tuple[Any, ...]]:
+    """Values that results may have: none, and the ends and the middle of their types."""
+    for i in range(3 if fed else 1):
+        yield tuple(_SOME[f.type][i] for f in fed)
+
+
+_SOME: Mapping[Type, tuple[Any, Any, Any]] = {
+    Type.BOOL: (None, True, False),
+    Type.INT: (None, 1, -(1 << 63)),
+    Type.REAL: (None, 1.5, -1.7e308),
+    Type.TEXT: (None, "a", "'$fed_1\u00e9"),
+    Type.DATE: (None, dt.date(2024, 1, 31), dt.date(1, 1, 1)),
+    Type.TIMESTAMP: (None, dt.datetime(2024, 1, 31), dt.datetime(9999, 12, 31)),
+}
 
 
 def _planned(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Query | Plan:
@@ -220,7 +245,7 @@ def _planned_once(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Que
         kind_of(asked.noise),
         Fraction(asked.truncation),
     )
-    plan = make_plan(prepared.text, prepared.tables, terms)
+    plan = make_plan(prepared.text, prepared.tables, terms, type_of=type_of_result)
     return plan.query if plan.outer is None else plan
 
 

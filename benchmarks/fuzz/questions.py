@@ -122,7 +122,7 @@ def _question(writer: Writer, shape: Shape) -> Question:
         return Question(text, (WRONG,), name)
     asker = _Asker(writer, Relations(writer, shape))
     how = (
-        rng.choices((asker.ask, asker.over_results, asker.ranked), (90, 6, 4))[0]
+        rng.choices((asker.ask, asker.over_results, asker.ranked, asker.fed_back), (87, 6, 4, 3))[0]
         if writer.language.is_own
         else asker.ask
     )
@@ -188,6 +188,36 @@ class _Asker:
         if "{t}" in text:
             text = text.replace("{t}", w.rng.choice([t.name for t in self.relations.shape.tables if not t.public]))
         return text.replace("{inner}", inner)
+
+    def fed_back(self) -> str:
+        """A query whose rows read a result of their own."""
+        inner, w = self.ask(), self.w
+        names = [n for n in self.source.names if n.kind in "irtbd"]
+        tables = [t.name for t in self.relations.shape.tables if not t.public]
+        if not names or not tables:
+            return inner
+        w.use("result fed back")
+        name = w.rng.choice(names)
+        of = {
+            "i": "SELECT COUNT(*) FROM {t}",
+            "r": "SELECT COUNT(*) / 2 FROM {t}",
+            "t": "SELECT CASE WHEN COUNT(*) > 3 THEN 'a' END FROM {t}",
+            "b": "SELECT COUNT(*) > 3 FROM {t}",
+            "d": "SELECT CASE WHEN COUNT(*) > 3 THEN DATE '2024-01-31' END FROM {t}",
+        }[name.kind].replace("{t}", w.rng.choice(tables))
+        said = f"({name.text} {w.rng.choice(('<', '>=', '<>', 'IS NOT DISTINCT FROM'))} ({of}))"
+        how = w.rng.choice(("where", "filter", "key", "sum"))
+        head, found, tail = inner.partition(f" FROM {self.source.text}")
+        if not found or " SELECT " in head or how == "where":
+            where = self.relations.where(self.source) if w.chance(0.3) else ""
+            common = f"WITH {', '.join(self.relations.common)} " if self.relations.common else ""
+            also = f"{where} AND {said}" if where else f" WHERE {said}"
+            return f"{common}SELECT COUNT(*) AS m0 FROM {self.source.text}{also}"
+        if how == "key":
+            common = f"WITH {', '.join(self.relations.common)} " if self.relations.common else ""
+            return f"{common}SELECT {said} AS g0, COUNT(*) AS m0 FROM {self.source.text} GROUP BY g0"
+        added = f"COUNT(*) FILTER (WHERE {said})" if how == "filter" else f"SUM(CASE WHEN {said} THEN 2 ELSE -1 END)"
+        return f"{head}, {added} AS f0{found}{tail}"
 
     def ranked(self) -> str:
         """A quantile that is written with ROW_NUMBER over everybody's rows."""
