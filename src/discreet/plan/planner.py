@@ -156,6 +156,11 @@ def _plan_results(
                 name: _planned(text, tables, part, _IN_BATCHES, fed=fed).query for name, text in found.parts.items()
             }
             apart = measured_apart(asked, terms)
+            if _feeds_itself(apart, found.fed):
+                raise UnsupportedQuery(
+                    "A result that people's rows read depends itself on a result that people's rows read.",
+                    hint="ask for the inner result first, and write its value into the query",
+                )
             plan = improved(apart, terms, RULES)
             if _feeds_itself(plan, found.fed):
                 plan = apart
@@ -187,7 +192,7 @@ def _columns_of(question: Question) -> PartColumns:
 
 
 def _feeds_itself(plan: Plan, fed: Sequence[FedResult]) -> bool:
-    """Whether a measurement from which a result is computed reads a result: the two were put together."""
+    """Whether a measurement from which a result is computed reads a result."""
     places = [plan.outputs[part].place for f in fed for part in f.parts]
     first = [plan.measurements[0 if p is None else p.measurement] for p in places]
     return any(parameters_of(text) for query in first for text in query.statements)

@@ -465,11 +465,6 @@ class _Splitter:
             kind = self.type_of(text, parts, public)
         except UnknownColumn:
             return None
-        if any(f.call in part for f in self.fed.values() for part in parts.values()):
-            raise UnsupportedQuery(
-                "A result that people's rows read depends itself on a result that people's rows read.",
-                hint="ask for the inner result first, and write its value into the query",
-            )
         if not _is_one_row(tree, self.single):
             raise UnsupportedQuery(
                 "A subquery stands for one value in people's rows, and its result may have several rows.",
