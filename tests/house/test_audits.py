@@ -19,6 +19,8 @@ ESTIMATORS = ("learn", "synth", "sketch", "local")
 """Packages each of whose public classes gives a guarantee of its own."""
 
 NO_GUARANTEE = {
+    "CountInterval": "made of noisy tables",
+    "OnlineAnswer": "an answer of `Answers`",
     "ChosenModel": "made of what `choose` released",
     "Domain": "a public list of values",
     "Estimate": "made of reports that were released",

@@ -169,7 +169,7 @@ def test_a_model_file_has_all_but_the_certificate(tmp_path: Path, made: Syntheti
         ({"columns": ["age", "age"]}, InvalidParameter, "twice"),
         ({"delta": 0}, NotPrivate, "δ above 0"),
         ({"delta": None}, NotPrivate, "delta="),
-        ({"method": "magic"}, InvalidParameter, "'adaptive' or 'independent'"),
+        ({"method": "magic"}, InvalidParameter, "'adaptive', 'independent', 'mst'"),
         ({"workload": [("age", "wage")]}, InvalidParameter, "no pair of columns"),
         ({"workload": {("age", "town"): 1000}}, InvalidParameter, "from 1 to 100"),
         ({"label": "wage"}, InvalidParameter, "none of the columns"),

@@ -47,10 +47,10 @@ _UNSAID: dict[str, Any] = {
 @click.option("--bins", type=click.IntRange(1), default=100, show_default=True, help="Most bins of a range.")
 @click.option(
     "--method",
-    type=click.Choice(["adaptive", "independent", "mst", "aim"]),
+    type=click.Choice(["adaptive", "independent", "mst", "aim", "mwem"]),
     default="adaptive",
     show_default=True,
-    help="Columns and pairs that matter most, columns alone, or MST or AIM.",
+    help="Columns and pairs that matter most, columns alone, or MST, AIM or MWEM.",
 )
 @click.option("--unit", metavar="COLUMN", help="Column with the person's id.")
 @click.option("--each-row", is_flag=True, help="Each row is one person.")

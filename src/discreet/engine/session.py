@@ -623,6 +623,7 @@ class Session:
         bins: int = 100,
         structural_zeros: Sequence[Mapping[str, Any]] = (),
         method: str = "adaptive",
+        rows: int | None = None,
         fresh: bool = False,
     ) -> Any:
         """Make a synthetic data set of a table, charged to the ledger before the data is read.
@@ -640,8 +641,9 @@ class Session:
             label: a column whose pairs have twice the weight, since it will be predicted.
             bins: the most bins of a range.
             structural_zeros: combinations that never occur, [{"age": (0, 14), "married": True}].
-            method: "adaptive" measures all columns and the pairs that matter most, "independent" columns alone; "mst"
-                and "aim" are the methods of these names.
+            method: "adaptive" measures all columns and the pairs that matter most, "independent" columns alone; "mst",
+                "aim" and "mwem" are the methods of these names.
+            rows: the number of rows, where it is public, for "mwem", which measures it else.
             fresh: whether to draw again even if it is stored.
 
         Returns:
@@ -653,7 +655,7 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        given = (table, columns, workload, label, bins, structural_zeros, method)
+        given = (table, columns, workload, label, bins, structural_zeros, method, rows)
         _, recipe = self._synthesis(epsilon, delta, *given)
         made: Any = self._desk.perform(recipe, fresh=fresh, ours=False)
         return made.checked_by(lambda check: self._desk.perform(check, ours=False), recipe.source, recipe.per_person)
@@ -670,6 +672,7 @@ class Session:
         bins: int = 100,
         structural_zeros: Sequence[Mapping[str, Any]] = (),
         method: str = "adaptive",
+        rows: int | None = None,
     ) -> Any:
         """Decide a synthesis without asking for it: its price and its size, free, and no data is touched.
 
@@ -683,6 +686,7 @@ class Session:
             bins: as in `synthesize`.
             structural_zeros: as in `synthesize`.
             method: as in `synthesize`.
+            rows: as in `synthesize`.
 
         Returns:
             A plan, with `cells`, `pairs`, `sigma`, `pair_error`, `memory` and `seconds`.
@@ -690,7 +694,7 @@ class Session:
         Raises:
             PlanError, InvalidParameter: it cannot be made as asked.
         """
-        given = (table, columns, workload, label, bins, structural_zeros, method)
+        given = (table, columns, workload, label, bins, structural_zeros, method, rows)
         room, recipe = self._synthesis(epsilon, delta, *given)
         return room.SynthesisPlan.of(recipe, self._desk.plan(recipe))
 

@@ -5,8 +5,11 @@ census-style tables of all levels that agree.
 from __future__ import annotations
 
 from discreet.namespace import public_names
+from discreet.synth.answers import Answers as Answers
+from discreet.synth.answers import OnlineAnswer as OnlineAnswer
 from discreet.synth.asked import AIM as AIM
 from discreet.synth.asked import MST as MST
+from discreet.synth.asked import MWEM as MWEM
 from discreet.synth.asked import Adaptive as Adaptive
 from discreet.synth.asked import Independent as Independent
 from discreet.synth.census import Hierarchy as Hierarchy

@@ -21,11 +21,18 @@ from discreet.synth.domain import SynthColumn
 from discreet.synth.named import AimSynthesis, TreeSynthesis
 from discreet.synth.recipe import AdaptiveSynthesis, Schedule, sigmas_of
 from discreet.synth.synthetic import Synthetic
+from discreet.synth.weights import WeightsSynthesis
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
-METHODS = {"adaptive": AdaptiveSynthesis, "independent": AdaptiveSynthesis, "mst": TreeSynthesis, "aim": AimSynthesis}
+METHODS: Mapping[str, type[AdaptiveSynthesis]] = {
+    "adaptive": AdaptiveSynthesis,
+    "independent": AdaptiveSynthesis,
+    "mst": TreeSynthesis,
+    "aim": AimSynthesis,
+    "mwem": WeightsSynthesis,
+}
 """Recipes by the names of methods."""
 
 Workload: TypeAlias = str | Sequence[str] | Sequence[tuple[str, str]] | Mapping[tuple[str, str], int]
@@ -62,6 +69,7 @@ class AskedSynthesis:
         bins: the most bins of a range.
         structural_zeros: combinations that never occur: for each column a value or a pair of ends of a range.
         method: one of `METHODS`; "independent" measures columns alone.
+        rows: the number of rows, where it is public, for "mwem"; None to measure it.
     """
 
     epsilon: Real | None
@@ -73,6 +81,7 @@ class AskedSynthesis:
     bins: int = BINS
     structural_zeros: Sequence[Mapping[str, Any]] = ()
     method: str = "adaptive"
+    rows: int | None = None
 
     def recipe(self, tables: Sequence[TableSchema]) -> AdaptiveSynthesis:
         """Return the recipe over these tables.
@@ -83,8 +92,7 @@ class AskedSynthesis:
             InvalidParameter, NotPrivate: it cannot be made so; nothing was charged.
         """
         epsilon, delta = self._guarantee()
-        own = self._table(tables)
-        columns = self._columns(own)
+        source, columns, most = self.domain(tables)
         cells = sum(column.size for column in columns)
         if cells > MOST_CELLS:
             largest = max(columns, key=lambda column: column.size)
@@ -94,18 +102,36 @@ class AskedSynthesis:
                 hint=f"leave {largest.name!r} out, declare coarser values, or say fewer bins=",
             )
         pairs = self._pairs(columns) if self.method != "independent" else {}
-        caps = own.unit.caps
+        more: dict[str, Any] = {}
+        if self.method == "mwem":
+            if self.structural_zeros or {*pairs.values()} != {1}:
+                raise InvalidParameter(
+                    "method='mwem' weighs the cells of some pairs alike, and there are none, weights or zeros.",
+                    hint="workload=[('age', 'income')], without label= and structural_zeros=",
+                )
+            more["public_rows"] = None if self.rows is None else count("rows", self.rows)
+        elif self.rows is not None:
+            raise InvalidParameter(
+                f"rows= is for method='mwem', and the method is {self.method!r}.", hint="leave it out"
+            )
         return METHODS[self.method](
             columns=columns,
-            source=own.name,
+            source=source,
             epsilon=epsilon,
             delta=delta,
-            per_person=1 if caps is None else caps[1],
+            per_person=most,
             candidates=tuple(pairs),
             weights=tuple(pairs.values()),
             zeros=tuple(self._zero(columns, zero) for zero in self.structural_zeros),
             components=COMPONENTS if pairs else 1,
+            **more,
         )
+
+    def domain(self, tables: Sequence[TableSchema]) -> tuple[str, tuple[SynthColumn, ...], int]:
+        """Return the name of the table, its columns, and how many rows of a person are read; raises as `recipe`."""
+        own = self._table(tables)
+        caps = own.unit.caps
+        return own.name, self._columns(own), 1 if caps is None else caps[1]
 
     def _guarantee(self) -> tuple[Fraction, Fraction]:
         if self.method not in METHODS:
@@ -234,6 +260,7 @@ class SynthesisPlan:
         pair_sigma: that of each cell of a pair; None where no pairs are measured.
         pair_error: expected number of rows that stand in a wrong cell of a pair of mean size; None as before.
         unmeasured: pairs that are too large to be measured.
+        promise: a bound on the error, in words; empty where none is stated.
         memory: about how many bytes the fit needs.
         seconds: about how long the fit takes on one core.
     """
@@ -247,6 +274,7 @@ class SynthesisPlan:
     unmeasured: tuple[tuple[str, str], ...]
     memory: int
     seconds: float
+    promise: str = ""
 
     @classmethod
     def of(cls, recipe: AdaptiveSynthesis, plan: Plan) -> SynthesisPlan:
@@ -264,12 +292,13 @@ class SynthesisPlan:
             plan=plan,
             cells=cells,
             pairs=(min(schedule.rounds * schedule.picks, len(recipe.candidates)), len(recipe.candidates)),
-            sigma=sigmas["columns"],
+            sigma=sigmas["columns"] if "columns" in sigmas else sigmas["cell"],
             pair_sigma=sigma,
             pair_error=None if sigma is None else 0.4 * sigma * mean,  # half of √(2/π)·σ for each cell
             unmeasured=tuple(large),
             memory=8 * (6 * cells**2 + 10 * recipe.components * cells),
             seconds=_seconds(schedule, recipe.components, cells),
+            promise=recipe.promise(plan, None),
         )
 
     @property
@@ -311,6 +340,7 @@ class SynthesisPlan:
             lines.append(
                 f"{len(self.unmeasured)} pairs have over {MOST_OF_PAIR:,} cells and are not measured: {shown}."
             )
+        lines += [self.promise] if self.promise else []
         lines.append(f"At most about {self.memory / 1e6:,.3g} MB and {self.seconds:,.2g} s on one core, plus the rows.")
         return "\n".join([*lines, *([self.plan.outlook] if self.plan.outlook else [])])
 
@@ -374,6 +404,7 @@ class Adaptive:
             bins=self.bins,
             structural_zeros=self.structural_zeros,
             method=self._method,
+            rows=getattr(self, "rows", None),
         )
         epsilon, delta = asked._guarantee()
         with connect(
@@ -438,3 +469,26 @@ class AIM(Adaptive):
     @property
     def _method(self) -> str:
         return "aim"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MWEM(Adaptive):
+    """Synthetic data of a data frame by multiplicative weights, with a bound on the error of every cell of a pair.
+
+    It weighs every combination of values, of which there may be 65,536, and noise is Gaussian.
+
+    Guarantee:
+        As `Adaptive`. `SynthesisPlan.promise` and `report()` say the bound; with `rows` the plan has it already.
+
+    Attributes:
+        rows: the number of rows, where it is public; else a part of the budget measures it.
+
+    References:
+        Hardt, Ligett, McSherry 2012, Theorem 2.2, https://arxiv.org/abs/1012.4763.
+    """
+
+    rows: int | None = None
+
+    @property
+    def _method(self) -> str:
+        return "mwem"

@@ -121,14 +121,18 @@ class AdaptiveSynthesis(PersonRecipe):
         n = len(self.candidates)
         if not n:
             return Schedule(0, 0, 0, 0, chosen=False)
-        rho = 1 / float(calibrate(lambda x: zcdp(1 / x), epsilon=self.epsilon, delta=self.delta))
-        picks = min(max(round(PICKS * (rho / AT_ONE) ** 0.25), FEWEST), MOST)
+        picks = min(max(round(PICKS * (self.rho / AT_ONE) ** 0.25), FEWEST), MOST)
         few = picks <= 5
         rounds, steps, last = (3, 60, 100) if few else (4, 150, 300)
         steps, last = self.steps or (steps, last)
         if rounds * picks >= n:
             return Schedule(1, n, steps, last, chosen=False)
         return Schedule(rounds, picks, steps, last, chosen=True)
+
+    @cached_property
+    def rho(self) -> float:
+        """The ρ of zero-concentrated privacy that (ε, δ) allow."""
+        return 1 / float(calibrate(lambda x: zcdp(1 / x), epsilon=self.epsilon, delta=self.delta))
 
     @property
     def choices(self) -> dict[str, int]:
@@ -204,6 +208,10 @@ class AdaptiveSynthesis(PersonRecipe):
     def done(self, places: Sequence[int]) -> NDArray[np.bool_]:
         """Return which candidates are not chosen any more once these are: themselves."""
         return np.isin(np.arange(len(self.candidates)), places)
+
+    def promise(self, plan: Plan, rows: int | None) -> str:
+        """Return a bound on the error where the data have so many rows, in words; empty where none is stated."""
+        return ""
 
     def noise_of_scores(self, sigma: float) -> float:
         """Return the σ of which scores take the expected error away."""

@@ -76,7 +76,9 @@ class SyntheticModel:
         rows: a noisy number of rows.
         facts: what is known of each column and pair.
         zeros: combinations that never occur, as cells of columns by their places.
-        maps: of each column the place of each cell after rare values became one; empty where none did.
+        maps: of each column the place of each cell after rare values became one.
+        weights: the probability of each component; None for equal ones.
+        promise: a bound on the error, in words; empty where none is stated.
     """
 
     columns: tuple[SynthColumn, ...]
@@ -85,12 +87,19 @@ class SyntheticModel:
     facts: tuple[TableFact, ...]
     zeros: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...] = ()
     maps: tuple[Integers, ...] = ()
+    weights: Floats | None = None
+    promise: str = ""
 
     def masses(self, place: int) -> Floats:
         """Return each component's probabilities of a column."""
         start = sum(column.size for column in self.columns[:place])
         own = self.held[:, start : start + self.columns[place].size].astype(np.float64)
         return np.asarray(own / own.sum(axis=1, keepdims=True))
+
+    @property
+    def likely(self) -> Floats:
+        """The probability of each component."""
+        return np.full(len(self.held), 1 / len(self.held)) if self.weights is None else self.weights
 
     def place(self, name: str) -> int:
         """Return the place of a column.
@@ -325,7 +334,7 @@ class Synthetic:
         """Return the expected number of rows in each cell of one column or two."""
         model = self._model
         masses = [model.masses(i) for i in places]
-        table = masses[0].mean(axis=0) if len(places) == 1 else masses[0].T @ masses[1] / len(model.held)
+        table = model.likely @ masses[0] if len(places) == 1 else masses[0].T @ (model.likely[:, None] * masses[1])
         for zero in model.zeros:
             if {i for i, _ in zero} <= {*places}:
                 cells = dict(zero)
@@ -362,7 +371,9 @@ class Synthetic:
             found.append((fact.columns, fact.cells, error, fact.merged))
         unseen = sum(fact.sigma is None for fact in model.facts)
         merged = [f"{fact.columns[0]} ({fact.merged})" for fact in model.facts if fact.merged]
-        if unseen:
+        if model.promise:
+            warnings.append(model.promise)
+        elif unseen:
             warnings.append(f"{unseen} pairs were not measured: what relates their columns is known through others.")
         if merged:
             warnings.append(f"Rare values were merged, and are equally likely: {', '.join(merged)}.")
@@ -432,13 +443,15 @@ class Synthetic:
             "format": FORMAT,
             "columns": [column.said for column in model.columns],
             "rows": model.rows,
+            "promise": model.promise,
             "facts": [[list(f.columns), f.cells, f.sigma, f.merged] for f in model.facts],
             "maps": [own.tolist() for own in model.maps],
             "zeros": [[[i, list(cells)] for i, cells in zero] for zero in model.zeros],
         }
         text = np.frombuffer(json.dumps(said).encode(), np.uint8)
         with Path(path).open("wb") as file:
-            counts: dict[str, Any] = {f"counts{i}": f.counts for i, f in enumerate(model.facts) if f.counts is not None}
+            counts: dict[str, Any] = {} if model.weights is None else {"weights": model.weights}
+            counts |= {f"counts{i}": f.counts for i, f in enumerate(model.facts) if f.counts is not None}
             np.savez_compressed(file, model=text, held=model.held, **counts)
 
     def _cells(self, wanted: int, given: Mapping[str, Any], rng: Entropy) -> list[Integers]:
@@ -465,7 +478,7 @@ class Synthetic:
         """Return how likely each component is, and between which cells of the given columns."""
         model = self._model
         allowed = {model.place(name): model.columns[model.place(name)].cells_of(value) for name, value in given.items()}
-        likely = np.full(len(model.held), 1 / len(model.held))
+        likely = model.likely
         for i, cells in allowed.items():
             likely = likely * model.masses(i)[:, cells].sum(axis=1)
         total = float(likely.sum())
@@ -518,29 +531,31 @@ def load(path: str | os.PathLike[str]) -> Synthetic:
         with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as found:
             said = json.loads(found["model"].tobytes())
             held = np.asarray(found["held"], np.float32)
-            counts = {name: np.asarray(found[name], np.float64) for name in found if name.startswith("counts")}
+            arrays = {name: np.asarray(found[name], np.float64) for name in found if name not in ("model", "held")}
         if said["format"] != FORMAT:
             raise InvalidParameter("this model file is of another version of discreet.", hint="save it again")
         columns = tuple(SynthColumn.read(column) for column in said["columns"])
         facts = tuple(
-            TableFact(tuple(names), cells, sigma, merged, counts.get(f"counts{i}"))
+            TableFact(tuple(names), cells, sigma, merged, arrays.get(f"counts{i}"))
             for i, (names, cells, sigma, merged) in enumerate(said["facts"])
         )
         maps = tuple(np.array(own, np.int64) for own in said["maps"])
         zeros = tuple(tuple((i, tuple(cells)) for i, cells in zero) for zero in said["zeros"])
-        rows = float(said["rows"])
+        rows, promise = float(said["rows"]), str(said["promise"])
+        weights = arrays.get("weights")
         sizes = {
             c.name: (c.size, int(own.max()) + 1) for c, own in zip(columns, maps, strict=True) if len(own) == c.size
         }
         shapes = [tuple(sizes[name][len(f.columns) > 1] for name in f.columns) for f in facts]
-        fits = all(f.counts is None or f.counts.shape == shape for f, shape in zip(facts, shapes, strict=True))
+        fits = weights is None or (weights.shape == held.shape[:1] and abs(weights.sum() - 1) < 1e-6)
+        fits &= all(f.counts is None or f.counts.shape == shape for f, shape in zip(facts, shapes, strict=True))
     except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         if isinstance(error, InvalidParameter):
             raise
         raise InvalidParameter("this is no model file of a synthetic data set.", hint="Synthetic.save(path)") from None
     if not fits or held.ndim != 2 or held.shape[1] != sum(c.size for c in columns) or not np.isfinite(held).all():
         raise InvalidParameter("this model file does not fit together.", hint="save it again")
-    return Synthetic(SyntheticModel(columns, held, rows, facts, zeros, maps))
+    return Synthetic(SyntheticModel(columns, held, rows, facts, zeros, maps, weights, promise))
 
 
 def merged_cells(holds: NDArray[np.bool_], maps: Sequence[Integers]) -> NDArray[np.bool_] | None:
