@@ -136,10 +136,8 @@ class Clipper:
             return RowSums({p: torch.zeros(p.shape, dtype=torch.float64, device=p.device) for p in self.trained})
         with torch.enable_grad():
             losses, parts = self._factored(batch) if self.calls is not None else self._one_by_one(batch)
-        square = torch.zeros(len(losses), dtype=torch.float64, device=losses.device)
-        for part in parts:
-            square = square + part.square
-        bad = ~(square.isfinite() & losses.isfinite())
+        square = torch.stack([losses.new_zeros(len(losses), dtype=torch.float64), *(p.square for p in parts)]).sum(0)
+        bad = ~(square + losses).isfinite()
         s = scaled(square, limit, clipping)
         s[bad if kept is None else bad | ~kept.to(bad.device)] = 0
         sums, some = RowSums(), bad if bool(bad.any()) else None

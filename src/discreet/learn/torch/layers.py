@@ -136,13 +136,12 @@ def _linear_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored | None:
     n, terms, wide, high = len(a), a.shape[1], a.shape[2], g.shape[2]
     if use.weight is not None and terms > 1 and wide * high <= 2 * terms * (wide + high):
         return None  # whole rows are no larger than what enters and leaves, and cost no product in float64
-    square = torch.zeros(n, dtype=torch.float64, device=g.device)
-    if use.weight is not None:
-        square = square + _products(a, g)
-    if use.bias is not None:
-        square = square + _norm(g.sum(1, dtype=torch.float64)).square()
-        if terms > 1:
-            square = square + LEAST_GAMMA * _norm(g).sum(1).square()
+    of_g = _norm(g)
+    square = _products(a, g, of_g) if use.weight is not None else torch.zeros_like(of_g[:, 0])
+    if use.bias is not None and terms == 1:
+        square = square + of_g[:, 0].square() * (1 + LEAST_GAMMA)
+    elif use.bias is not None:
+        square = square + _norm(g.sum(1, dtype=torch.float64)).square() + LEAST_GAMMA * of_g.sum(1).square()
 
     def add(factors: list[Tensor], s: Tensor, sums: RowSums) -> None:
         a, g = factors
@@ -155,12 +154,12 @@ def _linear_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored | None:
     return Factored(square, [a, g], add)
 
 
-def _products(a: Tensor, g: Tensor) -> Tensor:
+def _products(a: Tensor, g: Tensor, of_g: Tensor) -> Tensor:
     """Return upper bounds of ‖Σ_t g_t a_tᵀ‖² for each row.
 
     Products of positions are made in float64 where the rounding of float32 would be a large share of the norm.
     """
-    of_a, of_g, terms, wide, high = _norm(a), _norm(g), a.shape[1], a.shape[2], g.shape[2]
+    of_a, terms, wide, high = _norm(a), a.shape[1], a.shape[2], g.shape[2]
     lengths = of_a * of_g
     if terms == 1:
         return lengths[:, 0].square() * (1 + LEAST_GAMMA)

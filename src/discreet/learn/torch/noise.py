@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,12 +52,12 @@ class GridNoise:
     terms: Sequence[int]
     replaced: bool = False
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         """The public grid."""
         return Grid.for_scale(self.limit / (math.isqrt(max(self.width - 1, 0)) + 1), bits=_BITS)
 
-    @property
+    @cached_property
     def rounding(self) -> Fraction:
         """κ: by how much rounding of sums and of the grid lengthens the distance of neighbours, over C."""
         largest = math.isqrt(round(1 / LEAST_GAMMA))
@@ -66,17 +67,17 @@ class GridNoise:
         across = (math.isqrt(max(self.width - 1, 0)) + 1) * self.grid.step / self.limit
         return 4 * summed + 2 * across + _SLACK
 
-    @property
+    @cached_property
     def sensitivity(self) -> Fraction:
         """Distance of neighbours, in steps of the grid."""
         return self.limit * ((2 if self.replaced else 1) + self.rounding) / self.grid.step
 
-    @property
+    @cached_property
     def sigma(self) -> int:
         """The deviation of the noise, in steps of the grid."""
         return math.ceil(self.multiplier * self.sensitivity)
 
-    @property
+    @cached_property
     def deviation(self) -> float:
         """The deviation of the noise of one number of the sum."""
         return float(self.sigma * self.grid.step)

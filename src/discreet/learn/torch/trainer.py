@@ -193,6 +193,7 @@ class PrivateTrainer:
         self._run, self._paths = self._rng.bytes(16).hex(), list[Path]()
         self._drawn: Iterator[NDArray[np.int64]] | None = None
         self._latest: RowBatch | None = None
+        self._made: GridNoise | None = None
         self._sum, self._summed, self.norm = np.zeros(0), 0, math.nan
 
     # ------------------------------------------------------------------ what is free
@@ -434,7 +435,9 @@ class PrivateTrainer:
         return Relation.REPLACE if self._scheme == "fixed" else Relation.ADD_REMOVE
 
     def _noise(self) -> GridNoise:
-        return self._noise_of(self.plan().noise_multiplier)
+        if self._made is None or self._made.width != sum(p.numel() for p in self._clipper.trained):
+            self._made = self._noise_of(self.plan().noise_multiplier)
+        return self._made
 
     def _settle(self) -> None:
         """Count the rows, where their number is private, and solve for the rest."""
