@@ -20,6 +20,7 @@ from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.on_arrays import run_on_arrays
 from discreet.engine.recipe import Draw
+from discreet.learn import GaussianNB, choose
 from discreet.learn.aggregate import SampleAggregate
 from discreet.learn.asked import DeclaredRows
 from discreet.learn.bayes import ClassSums
@@ -30,6 +31,7 @@ from discreet.learn.gram import GramSum
 from discreet.learn.losses import Hinge, Logistic, Poisson, RowLoss, Squared
 from discreet.learn.trees import TreeDescent
 from discreet.plan.plan import Plan
+from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.contracts.audit_row import AuditRow, sampled
@@ -177,7 +179,28 @@ def of_grid(people: int, epsilon: Fraction) -> DeclaredRows:
     return Cells((DeclaredColumn("x", 0.0, float(SIDES[1])),), epsilon, Fraction(0))
 
 
+def chosen() -> AuditRow:
+    """People each of whom has a value of their own in the best of two random fits."""
+
+    def audited(epsilon: int) -> Callable[[int], Any]:
+        def audit(people: int) -> Seen:
+            model = GaussianNB(bounds=[Values(*range(people))], classes=[0, 1])
+            given: dict[str, Any] = {"epsilon": epsilon, "delta": "1e-12", "runs": 2}
+
+            def train(who: Any) -> Any:
+                return choose([model], np.asarray(who)[:, None], np.zeros(len(who)), **given).model._state
+
+            claim = PrivacyLoss(Composed([ApproximateEvent(Fraction(1), Fraction("1e-12"))]))
+            found = one_run(train, np.arange(people), lambda m, i: m["sums"][0][1 + int(i)], claim, error=ERROR)
+            return Seen(found.violated)
+
+        return audit
+
+    return AuditRow("GaussianNB", "canaries in the best of runs", audited(1), audited(4 * ONCE), "112 times the ε", 500, 512)
+
+
 AUDITS = [
+    chosen(),
     blocks(),
     *(told(of, of_matrix, lambda m, i: m["gram"][i][i]) for of in ("Gram", "PCA", "StandardScaler")),
     told("GaussianNB", of_classes, lambda m, i: m["sums"][0][1 + i]),
