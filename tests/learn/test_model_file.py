@@ -26,6 +26,7 @@ from discreet.learn import (
     LogisticRegression,
     PoissonRegressor,
     StandardScaler,
+    model_file,
 )
 
 GIVEN: dict[str, Any] = {"epsilon": "0.1", "delta": 1e-6, "bounds": [(-2, 2), (0, 1)]}
@@ -161,3 +162,24 @@ def test_a_file_is_not_read_beyond_its_largest_size(tmp_path: Path, monkeypatch:
     (tmp_path / "h").write_text(" " * 1001)
     with pytest.raises(InvalidParameter, match="larger than"):
         learn.load(tmp_path / "h")
+
+
+def test_large_arrays_stand_beside_the_file_and_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_file, "LARGE", 3)
+    model = Gram(epsilon=1, delta=0, bounds=(0, 5)).fit([[1.0, 2.0], [3.0, 4.0]])
+    place = tmp_path / "gram.json"
+    model.save(place)
+    assert json.loads(place.read_text())["state"]["gram"] == "npz"
+    assert (learn.load(place).covariance_ == model.covariance_).all()
+    beside = tmp_path / "gram.json.npz"
+    for found in (np.zeros((2, 2)), np.full((3, 3), np.nan), np.array([["a"]]), np.array([{}], object)):
+        np.savez(beside, gram=found)
+        with pytest.raises(InvalidParameter, match="no model that can be read"):
+            learn.load(place)
+    for written in (b"no zip", b""):
+        beside.write_bytes(written)
+        with pytest.raises(InvalidParameter, match="no model that can be read"):
+            learn.load(place)
+    beside.unlink()
+    with pytest.raises(InvalidParameter, match="no model that can be read"):
+        learn.load(place)

@@ -9,7 +9,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
@@ -120,7 +119,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return found
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file, as JSON, which `load` reads.
+        """Write the fitted model to a file, as JSON, which `load` reads; large arrays stand beside it, in PATH.npz.
 
         The file holds declarations, noisy numbers and what they cost: no row, and no code. What a session's ledger
         keeps of the fit, its certificate, stays there.
@@ -129,7 +128,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             InvalidParameter: it holds something that JSON has not.
         """
         check_is_fitted(self)
-        Path(path).write_text(model_file.written(self), encoding="utf-8")
+        model_file.write(self, path)
 
     def _received(self) -> Any:
         check_is_fitted(self)

@@ -1,9 +1,9 @@
-"""Files of fitted models: what follows from declarations and noisy numbers, as JSON, and never code.
+"""Files of fitted models: what follows from declarations and noisy numbers, as JSON and npz, and never code.
 
-A file holds the estimator's name, its parameters, the declared columns, the state that a fit left and what it cost.
-Reading makes a new estimator of one of the package's own classes by its parameters, checks that the numbers of the
-state have the shapes that follow from these, and takes them. Nothing in a file is run, and no class is looked up
-elsewhere.
+A file holds the estimator's name, its parameters, the declared columns, the state that a fit left and what it cost;
+large arrays stand beside it, in FILE.npz. Reading makes a new estimator of one of the package's own classes by its
+parameters, checks that the numbers of the state have the shapes that follow from these, and takes them. Nothing in a
+file is run, and no class is looked up elsewhere.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import os
 import re
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeGuard
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -31,17 +33,32 @@ FORMAT, VERSION = "discreet model", 1
 LARGEST = 1 << 28
 """Bytes of a file that is read."""
 
+LARGE, BESIDE = 1 << 16, "npz"
+"""Numbers of an array that stands beside the file, and what the file has in its place."""
+
 _TEXTS = {"epsilon", "delta"}  # parameters that are written exactly
 _EXACT = re.compile(r"\d{1,400}(/[1-9]\d{0,400})?")  # 1e999999999 would take all memory
 _ENTRIES = 64  # of a state or of the parameters
 
 
-def written(model: Any) -> str:
-    """Return a fitted model as JSON.
+def write(model: Any, path: Any) -> None:
+    """Write a fitted model to a file, and its large arrays beside it.
 
     Raises:
         InvalidParameter: a parameter is no plain value.
     """
+    sizes = {name: math.prod(shape) for name, shape in model._shapes().items()}
+    large = {name: np.array(model._state[name], np.float64) for name, size in sizes.items() if size > LARGE}
+    Path(path).write_text(_written(model, {**model._state, **dict.fromkeys(large, BESIDE)}), encoding="utf-8")
+    if large:
+        np.savez(_beside(path), **large)  # type: ignore[arg-type]  # of numpy's own further parameters it has none
+
+
+def _beside(path: Any) -> Path:
+    return Path(f"{os.fspath(path)}.npz")
+
+
+def _written(model: Any, state: Any) -> str:
     given = model.get_params(deep=False)
     given.pop("bounds")
     told = {
@@ -52,7 +69,7 @@ def written(model: Any) -> str:
         "labels": [_plain("classes_", label) for label in model.classes_] if hasattr(model, "classes_") else None,
         "columns": [_column(c) for c in model._columns],
         "named": hasattr(model, "feature_names_in_"),
-        "state": model._state,
+        "state": state,
         "loss": encode(model.loss_.events),
         "planned": model._planned,
     }
@@ -90,7 +107,7 @@ def read(path: Any, classes: Mapping[str, type[Any]]) -> Any:
     if not isinstance(kind, str) or kind not in classes:
         raise _broken("it names no estimator of discreet.learn")
     try:
-        return _made(classes[kind], told)
+        return _made(classes[kind], told, _beside(path))
     except InvalidParameter as error:
         if error.message.startswith("the file"):
             raise
@@ -99,7 +116,24 @@ def read(path: Any, classes: Mapping[str, type[Any]]) -> Any:
         raise _broken("its parts do not fit together") from None
 
 
-def _made(kind: type[Any], told: dict[str, Any]) -> Any:
+def _whole(state: Any, beside: Path) -> Any:
+    """Return the state with the arrays that stand beside the file."""
+    names = [name for name, value in state.items() if value == BESIDE] if isinstance(state, dict) else []
+    if not names:
+        return state
+    try:
+        with ZipFile(beside) as file:
+            small = sum(file.getinfo(f"{name}.npy").file_size for name in names) <= LARGEST
+        with np.load(beside, allow_pickle=False) as arrays:
+            found = {name: arrays[name].tolist() for name in names if small}
+    except Exception:  # whatever a broken archive makes of it
+        raise _broken(f"{beside.name} does not stand beside it, or is broken") from None
+    if not small:
+        raise _broken(f"its arrays are larger than {LARGEST >> 20} MB")
+    return {**state, **found}
+
+
+def _made(kind: type[Any], told: dict[str, Any], beside: Path) -> Any:
     columns, named, parameters = told["columns"], told["named"], told["parameters"]
     if not isinstance(columns, list) or not columns or not isinstance(parameters, dict) or type(named) is not bool:
         raise _broken("its parts do not fit together")
@@ -122,7 +156,7 @@ def _made(kind: type[Any], told: dict[str, Any]) -> Any:
         model.classes_ = np.array([_read(label) for label in labels])
     if not named:
         del model.feature_names_in_
-    state = told["state"]
+    state = _whole(told["state"], beside)
     _check_state(state, model._shapes())
     if not isinstance(told["planned"], str) or not isinstance(told["loss"], list):
         raise _broken("its parts do not fit together")

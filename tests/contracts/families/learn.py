@@ -196,7 +196,9 @@ def chosen() -> AuditRow:
 
         return audit
 
-    return AuditRow("GaussianNB", "canaries in the best of runs", audited(1), audited(4 * ONCE), "112 times the ε", 500, 512)
+    return AuditRow(
+        "GaussianNB", "canaries in the best of runs", audited(1), audited(4 * ONCE), "112 times the ε", 500, 512
+    )
 
 
 AUDITS = [
