@@ -776,8 +776,6 @@ class Session:
     def _hierarchy(self, *given: Any, **asked: Any) -> Any:
         self._refuse_two("a release")
         room = importlib.import_module("discreet.synth.hierarchical")
-        if unknown := [name for name in asked if name not in room.AskedHierarchy.__slots__]:
-            raise InvalidParameter(f"plan_hierarchy takes no {unknown[0]}=.", hint="see help(session.hierarchy)")
         return room.AskedHierarchy(*given, **asked).recipe(self._desk.tables)
 
     def _own(self, estimator: Any, can: str, trusted_code: bool = False) -> Any:

@@ -145,6 +145,11 @@ class CensusRelease(PersonRecipe):
         if not self.fixed:
             return plan
         size_of = make_query(f"SELECT COUNT(*) AS n FROM {self._name}", tables, population="", version=None, epsilon=1)
+        if any(moved.l1 for moved in size_of.sensitivities):
+            raise InvalidParameter(
+                f"the number of rows of {self.source!r} is not public: lines that cannot be read may be left out.",
+                hint="a data frame, Parquet or a database; or no invariants=",
+            )
         identity = hashlib.sha256(f"{plan.identity} {size_of.identity}".encode()).hexdigest()
         (payer,) = plan.payers
         payer = replace(payer, events=payer.events + size_of.allocation.events)
@@ -209,7 +214,7 @@ def estimates(recipe: CensusRelease, plan: Plan, kept: Mapping[str, Any]) -> lis
     noise, width = tree_noise(recipe, plan), recipe.attributes.cells
 
     def read(name: str, columns: int) -> Floats:
-        noisy = np.array([float(n) for n in kept[name].split()]) if name in kept else np.zeros(1)
+        noisy = np.fromstring(kept[name], np.float64, sep=" ") if name in kept else np.zeros(1)
         return np.asarray(np.clip(noisy, -_FAR, _FAR).reshape(-1, columns))
 
     levels = range(len(recipe.weights))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -210,9 +210,6 @@ def hierarchy(
             "attributes= declares each column, whose values must not be read from the data.",
             hint="attributes={'race': dp.Values('a', 'b')}",
         )
-    known = {f.name for f in fields(AskedHierarchy)} - {"table"}
-    if unknown := sorted({*asked} - known):
-        raise InvalidParameter(f"hierarchy takes no {unknown[0]}=.", hint=f"it takes {', '.join(sorted(known))}")
     with connect(
         {"rows": frame},
         unit=PrivacyUnit.row(),

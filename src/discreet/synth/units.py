@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,10 @@ class LevelUnits:
     @cached_property
     def places(self) -> list[Integers]:
         """For each level, of each unit of the last level the place of the unit that it lies in."""
-        found = []
-        for level in range(len(self.names)):
-            seen: dict[Any, int] = {}
-            found.append(np.array([seen.setdefault(self.path(p, level), len(seen)) for p in self.paths], np.int64))
+        found, other = [], np.zeros(len(self.paths), np.bool_)
+        for own in zip(*self.paths, strict=True):  # units of one name that lie in different ones are different
+            other[1:] |= [a != b for a, b in pairwise(own)]
+            found.append(np.cumsum(other, dtype=np.int64))
         return found
 
     @cached_property
