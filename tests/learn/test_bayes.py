@@ -13,7 +13,8 @@ from sklearn.naive_bayes import GaussianNB as Plain
 import discreet as dp
 from discreet.engine.person_parts import PeopleRows
 from discreet.learn import GaussianNB
-from discreet.learn.bayes import ClassSums
+from discreet.learn.bayes import ClassSums, ClassTerms
+from discreet.learn.features import DeclaredColumn
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.contracts.recipes import SHORT, RecipeRow, faults
 from tests.learn.test_descent import CODES, COLUMNS, LABEL
@@ -96,3 +97,12 @@ def test_a_session_fits_and_evaluates_it() -> None:
         found = s.evaluate(model, **asked, epsilon=5)
         wrong = (model.predict(frame[["a", "b"]]) != frame["y"]).sum()
         assert abs(found.errors.value - wrong) <= 15
+
+
+def test_rows_of_one_class_can_be_further_apart_than_the_root_of_two() -> None:
+    """So √2 lengths would be too little to charge where a person is replaced, although rows of two classes keep it."""
+    terms = ClassTerms(tuple(DeclaredColumn(name, -1.0, 1.0) for name in "abc"))
+    places, values = terms.encode([np.array([1.0, -0.25])] * 3, 2)
+    assert (places[0] == places[1]).all()
+    apart = int(((values[0].astype(np.int64) - values[1]) ** 2).sum())
+    assert 2.1 * terms.longest**2 < apart <= 4 * terms.longest**2

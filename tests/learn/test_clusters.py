@@ -12,6 +12,7 @@ from sklearn.cluster import KMeans as Plain
 
 import discreet as dp
 from discreet.engine.person_parts import PeopleRows
+from discreet.engine.row_places import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn import KMeans
 from discreet.learn.clusters import Clustering
@@ -45,8 +46,7 @@ class CountsTwice(Clustering):
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Any:
         found: Any = super().each(people, of, args)
-        weights, factor = found
-        return weights * 2, factor
+        return RowPlaces(people.starts, np.repeat(found.places, 2, axis=1), found.width)
 
 
 class ChangesPlaces(Clustering):
@@ -54,6 +54,8 @@ class ChangesPlaces(Clustering):
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Any:
         found: Any = super().each(people, of, args)
+        if of != "nearest":
+            return found
         weights, factor = found
         return np.roll(weights, people.size % 2, axis=1), factor
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,11 +13,15 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.catalog.schema import TableSchema
 from discreet.engine.person_parts import PeopleRows
+from discreet.engine.row_factor import RowFactor
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn import PCA, Gram, LinearRegression, StandardScaler
+from discreet.learn.features import DeclaredColumn
 from discreet.learn.gram import GramRegression, GramSum
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.verify.parts import part_moves
 from tests.contracts.recipes import SHORT, RecipeRow, faults
 from tests.learn.test_descent import CODES, COLUMNS
 
@@ -44,26 +49,59 @@ def test_a_matrix_holds_the_contract_with_laplace_noise_where_people_are_replace
     assert faults(RecipeRow("gram", lambda: asked, relations=(Relation.REPLACE,)), SHORT) == []
 
 
+def changed(people: PeopleRows, change: Callable[[Any], Any]) -> RowFactor:
+    """The rows of a matrix with other values."""
+    own, n = people.prepared.matrix, len(people.matrix)
+    shape = (n, len(own.data) // max(n, 1))
+    values = change(own.data.astype(np.int64)).reshape(shape)
+    return RowFactor(people.starts, own.indices.reshape(shape), values, people.prepared.width)
+
+
 class Longer(GramSum):
-    """A broken twin: rows are twice as long as planned."""
+    """A broken twin: rows are longer than planned."""
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Any:
-        weights, factor = people.prepared
-        return weights * 2, factor
+        return changed(people, lambda values: values * 2)
 
 
 class Means(GramSum):
     """A broken twin: it takes the mean, and the number of people is private."""
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Any:
-        weights, factor = people.prepared
-        return weights // max(people.size, 1), factor
+        return changed(people, lambda values: values // max(people.size, 1))
 
 
-@pytest.mark.parametrize(("twin", "seen"), [(Longer, "clipped"), (Means, "own rows")])
+class Signed(GramSum):
+    """A broken twin: it weighs its rows itself, so that two parts may point away from each other."""
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> Any:
+        return -people.prepared.matrix.toarray().astype(np.int64), people.prepared
+
+
+@pytest.mark.parametrize(("twin", "seen"), [(Longer, "clipped"), (Means, "own rows"), (Signed, "raises")])
 def test_a_broken_twin_is_seen(twin: type[GramSum], seen: str) -> None:
     row = RecipeRow("twin", lambda: recipe(twin, rows=1), unit=PrivacyUnit.row(), relations=(Relation.ADD_REMOVE,))
     assert seen in {fault.check for fault in faults(row, SHORT)}
+
+
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_two_people_are_as_far_apart_as_is_charged_and_no_further(delta: str) -> None:
+    """As far apart as is charged where each of two people has two rows; what add-remove charges is too little."""
+    columns = (DeclaredColumn("x", -1.0, 1.0),)
+    asked = GramSum(columns, Fraction(1), Fraction(delta), sql="SELECT x AS x0 FROM t", per_person=2)
+    row = RecipeRow("gram", lambda: asked)
+    table = TableSchema(row.table, {"who": row.columns["n"], **row.columns}, row.facts, row.unit, Relation.REPLACE)
+    part: Any
+    (part,) = asked.plan([table]).parts
+    one = 2.0**asked.bits / np.sqrt(2)
+    rows = [np.array([a, one]) for a in np.linspace(-one, one, 9)]
+    people = [np.outer(a, a) + np.outer(b, b) for a in rows for b in rows]
+    apart = max(((a - b) ** 2).sum() for a in people for b in people)
+    moved = part.moves
+    assert 0.99 * moved.l2_squared < apart <= moved.l2_squared == 2 * part.norms.l2_squared
+    assert apart > 1.9 * part.norms.l2_squared
+    assert part_moves(part.claim, Relation.REPLACE) == moved
+    assert part_moves(part.claim, Relation.ADD_REMOVE) == part.norms
 
 
 def test_means_covariance_components_and_scales_follow_from_one_matrix() -> None:

@@ -5,7 +5,7 @@ Guarantee:
     part that does is left out, and so is one whose code fails where people are apart. So one unit moves the sum by
     these norms, if the code makes each part of one person's rows alone; where people are apart it is handed nothing
     else, and only what it remembers between calls could make a part of others.
-    Of kind "places" no summand has a number below 0 besides.
+    Of kind "places" no summand has a number below 0 besides, and of kind "squares" each is a sum of x·xᵀ over rows x.
     Of kind "whole" they are what the code gives. Whatever fails says nothing of the data (docs/proofs/pipeline.md).
 """
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Parts: TypeAlias = "Integers | tuple[Integers, Integers] | tuple[Integers, RowFactor] | RowPlaces"
+Numbers: TypeAlias = "Integers | tuple[Integers, Integers] | tuple[Integers, RowFactor] | RowPlaces"
+Parts: TypeAlias = "Numbers | RowFactor"
 """A row of integers a person; or two factors, rows a of p and b of q integers, for the p·q products of each person; or
-weights of all rows, p a row, and the rows that they weigh (`row_factor.py`); or where each row counts 1
-(`row_places.py`).
+weights of all rows, p a row, and the rows that they weigh (`row_factor.py`), or rows that weigh themselves; or where
+each row counts 1 (`row_places.py`).
 """
 
 
@@ -188,7 +189,7 @@ class PartUse(PlannedUse):
         return people
 
 
-def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any) -> Parts:
+def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any) -> Numbers:
     """Return what the code of a recipe gives for a draw, in its planned shape. Private: only uses and audits call it.
 
     Raises:
@@ -203,10 +204,12 @@ def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any
         )
     found: Any = by_recipe(lambda: code.each(people, part.name, args))
     if type(found) is RowPlaces:
-        if found.people != people.size or found.width != part.width:
+        if found.people != people.size or found.width != part.width or part.kind is PartKind.SQUARES:
             raise _other_shape()
         return found
-    if part.kind is PartKind.PLACES:  # the price is for numbers of one sign
+    if part.kind is PartKind.SQUARES and type(found) is RowFactor:  # the rows weigh themselves, whatever they are
+        found = found.matrix.toarray().astype(np.int64), found
+    elif part.kind is not PartKind.EACH:  # the price is for parts that do not point away from each other
         raise _other_shape()
     if type(found) is not tuple:
         return _integers(found, (people.size, part.width))
@@ -235,7 +238,7 @@ def _of_one(part: Drawing, code: PrivateCode, person: PeopleRows, args: Any) -> 
         return np.zeros(part.width, np.int64)
 
 
-def _taking(values: Parts, taken: Integers, limit: int) -> Parts:
+def _taking(values: Numbers, taken: Integers, limit: int) -> Numbers:
     """Return the parts of people who counted in fewer draws of this run than the limit; `taken` counts this draw."""
     if isinstance(values, tuple) and isinstance(values[1], RowFactor):
         weights, rows = values
@@ -249,7 +252,7 @@ def _taking(values: Parts, taken: Integers, limit: int) -> Parts:
     return (first, values[1]) if isinstance(values, tuple) else first
 
 
-def total_of(part: Drawing, values: Parts) -> NDArray[Any]:
+def total_of(part: Drawing, values: Numbers) -> NDArray[Any]:
     """Return the exact numbers of a draw: the sum over people, where a part beyond the norms counts 0; or the whole.
 
     What is kept of a person lies within l∞ < 2^31 (`plan/parts.py`), so that no sum over 2^31 people leaves 64 bits.
@@ -327,7 +330,7 @@ def _integers(found: Any, shape: tuple[int | None, ...]) -> Integers:
 def _other_shape() -> InternalError:
     return InternalError(
         "The recipe's code for people's rows gave no int64 array of the planned shape. The charge stands.",
-        hint="each: (people.size, width), or two factors of it; places: `RowPlaces`; whole: (width,)",
+        hint="each: (people.size, width) or two factors; places: `RowPlaces`; squares: `RowFactor`; whole: (width,)",
     )
 
 

@@ -28,11 +28,10 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.engine.recipe import Draw
-from discreet.engine.row_factor import RowFactor
+from discreet.engine.row_places import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import DeclaredRows, in_cells
 from discreet.learn.estimator import PrivateEstimator
-from discreet.learn.features import BITS
 from discreet.learn.gram import GramSum, moments_of, spread_of, units_of
 from discreet.learn.losses import Floats
 from discreet.plan.parts import person_part, plan_recipe
@@ -81,7 +80,7 @@ class Clustering(DeclaredRows):
         rows, m = self.read(tables), self.per_person
         if self.side:
             cells = self.side ** len(self.columns)
-            parts = [person_part("grid", rows, width=cells, norms=in_cells(cells, m))]
+            parts = [person_part("grid", rows, width=cells, norms=in_cells(cells, m), kind="places")]
         else:
             shape: dict[str, Any] = {"width": self.clusters * (len(self.columns) + 1), "l2": self._gram.longest * m}
             nearest = person_part("nearest", rows, **shape, times=STEPS, share=1 - FIRST)
@@ -152,14 +151,14 @@ class Clustering(DeclaredRows):
         for c, cells in zip(self.columns, self.cells(people), strict=True):
             along = np.floor((cells - c.low) / (c.high - c.low) * self.side)
             place = place * self.side + np.clip(along, 0, self.side - 1).astype(np.int64)
-        one = np.ones((n, 1), np.int64)
-        return one, RowFactor(people.starts, place[:, None], one, self.side ** len(self.columns))
+        return RowPlaces(people.starts, place[:, None], self.side ** len(self.columns))
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
-        weights, factor = people.prepared
+        factor: Any = people.prepared
         if of != "nearest":
-            return weights, factor
-        units = units_of(self.columns)[1] / (2.0**BITS * self._gram.features.scale)
+            found: Parts = factor
+            return found
+        units = units_of(self.columns)[1] / (2.0**self._gram.bits * self._gram.features.scale)
         near = nearest(factor.matrix[:, :-1].toarray() * units, np.array(args))
         shown = np.zeros((len(near), self.clusters), np.int64)
         shown[np.arange(len(near)), near] = 1

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _FAR = 1e6  # no weight is larger
 _RIDGE = 0.5
-_COARSEST = 6  # bits of a grid on which rows are hardly rounded
+_COARSEST = 9  # bits of a grid on which rows are hardly rounded
 _LARGEST = 61  # bits of the squares of a person's part
 
 
@@ -57,17 +57,15 @@ class GramSum(FeatureRows):
 
     @property
     def bits(self) -> int:
-        """Of the grid of one of the factors: so fine that squares of a person's part fit in 62 bits."""
-        return min(BITS, (_LARGEST - 2 * self.width.bit_length() - 2 * self.per_person.bit_length()) // 2 - BITS - 1)
+        """Of the grid of rows: so fine that squares of a person's part fit in 62 bits."""
+        free = _LARGEST - 2 * self.width.bit_length() - 2 * self.per_person.bit_length()
+        return min(BITS, (free // 2 - 1) // 2)
 
     @property
     def longest(self) -> int:
         """The length of a row in whole numbers, however it is rounded."""
-        return self._longest(BITS)
-
-    def _longest(self, bits: int) -> int:
         scale = self.features.scale if self.target is not None else 0.0
-        return math.ceil(2.0**bits * math.sqrt(1 + scale**2) + math.sqrt(self.width) / 2 + 1)
+        return math.ceil(2.0**self.bits * math.sqrt(1 + scale**2) + math.sqrt(self.width) + 1)
 
     def part(self, rows: PersonRows, share: Fraction = Fraction(1)) -> PersonPart:
         """Return the private part.
@@ -79,8 +77,8 @@ class GramSum(FeatureRows):
             raise InvalidParameter(
                 f"a Gram matrix of {self.width} features is too wide.", hint="fewer features, or solver='gradient'"
             )
-        most = self.longest * self._longest(self.bits) * self.per_person
-        return person_part("gram", rows, width=self.width**2, l2=most, share=share)
+        most = self.longest**2 * self.per_person
+        return person_part("gram", rows, width=self.width**2, l2=most, kind="squares", share=share)
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         said = {"gram": self.features.said, "target": self.target}
@@ -94,7 +92,7 @@ class GramSum(FeatureRows):
     def of_noisy(self, drawn: Any, part: Any) -> dict[str, Any]:
         """Return the matrix in units of the features, and the deviation of its noise."""
         noisy = np.array(drawn, np.float64).reshape(self.width, self.width)
-        unit = 2.0 ** (BITS + self.bits) * self.features.scale**2
+        unit = 4.0**self.bits * self.features.scale**2
         return {"gram": ((noisy + noisy.T) / 2 / unit).tolist(), "noise": spread_of(part) / unit}
 
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -102,16 +100,14 @@ class GramSum(FeatureRows):
         return ["feature", *names], [[name, *row] for name, row in zip(names, state["gram"], strict=True)]
 
     def prepare(self, people: PeopleRows) -> Any:
-        features = self.features
+        features, drop = self.features, BITS - self.bits
         places, values = features.encode(self.cells(people), len(people.matrix))
         if self.target is not None:
             y = Squared().scaled(self.numbers(people, *self.target), *self.target)
             scaled = np.rint(y * 2**BITS * features.scale).astype(np.int16)
             places = np.concatenate([places, np.full((len(y), 1), features.width, np.int32)], axis=1)
             values = np.concatenate([values, scaled[:, None]], axis=1)
-        dense = np.zeros((len(values), self.width))
-        np.put_along_axis(dense, places.astype(np.int64), values * 2.0 ** (self.bits - BITS), axis=1)
-        return np.rint(dense).astype(np.int64), RowFactor(people.starts, places, values, self.width)
+        return RowFactor(people.starts, places, values + (1 << drop >> 1) >> drop, self.width)
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
         found: Parts = people.prepared

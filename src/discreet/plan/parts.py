@@ -36,15 +36,16 @@ class PersonPart:
 
     Guarantee:
         Each of `times` draws moves, when one unit comes or goes or is replaced, by the norms at most that the price is
-        for: of kinds "each" and "places" whatever the recipe's code does with one person's rows, since the meter counts
-        0 for a part beyond `norms`; of kind "whole" as the recipe promises (docs/proofs/pipeline.md).
+        for: of all kinds but "whole" whatever the recipe's code does with one person's rows, since the meter counts 0
+        for a part beyond `norms`; of kind "whole" as the recipe promises (docs/proofs/pipeline.md).
 
     Attributes:
         name: what a draw calls it.
         rows: what the code is handed.
         norms: how far a person's part may go; of a whole, how far one unit moves it under the account's relation.
         width: how many integers a draw has.
-        kind: "each", "places" (each, as histograms of places where rows count) or "whole".
+        kind: "each", "places" (each, as histograms of places where rows count), "squares" (each, as sums of x·xᵀ over
+            rows x) or "whole".
         apart: whether code of kind "each" is called for one person at a time: then no part can follow from others, by
             construction. Else it gives all parts at once, and that each follows from one person's rows is its promise.
         times: how often it may be drawn.
@@ -84,8 +85,9 @@ class PersonPart:
         if self.kind is PartKind.WHOLE or self.relation is not Relation.REPLACE:
             return n
         signs = 1 if self.kind is PartKind.PLACES else 2  # numbers of one sign cancel where both parts have some
-        l0, linf = min(n.l0 * 2, self.width), n.linf * signs
-        l1, l2_squared = min(n.l1 * 2, l0 * linf), min(n.l2_squared * 2 * signs, l0 * linf * linf)
+        turned = 2 if self.kind is PartKind.EACH else 1  # of the others no two parts point away from each other
+        l0, linf = min(n.l0 * 2, self.width), min(n.linf * signs, math.isqrt(n.l2_squared * 2 * turned))
+        l1, l2_squared = min(n.l1 * 2, l0 * linf), min(n.l2_squared * 2 * turned, l0 * linf * linf)
         return Sensitivity(l0, linf, l1=l1, l2_squared=l2_squared)
 
     @property
@@ -134,7 +136,7 @@ def person_part(
         width: how many integers a draw has.
         norms: how far a person's part may go, or one unit moves the whole.
         l2: in their place, its Euclidean length, which is rounded down to a whole square.
-        kind: "each", "places" or "whole".
+        kind: "each", "places", "squares" or "whole".
         apart: whether the code is called for one person at a time.
         times: how often it may be drawn.
         law: the mechanism; left out, the noise is chosen.
@@ -162,9 +164,9 @@ def person_part(
             hint="count in coarser steps: a length of 2^20 leaves 2^-20 of it for rounding",
         )
     if kind not in [k.value for k in PartKind]:
-        raise InvalidParameter(f"kind must be 'each', 'places' or 'whole', not {kind!r}.")
+        raise InvalidParameter(f"kind must be 'each', 'places', 'squares' or 'whole', not {kind!r}.")
     if apart and kind != "each":
-        raise InvalidParameter("apart goes with kind='each'.", hint="places and the whole are of all people")
+        raise InvalidParameter("apart goes with kind='each'.", hint="places, squares and the whole are of all people")
     weight = positive("share", share)
     return PersonPart(name, rows, norms, n, PartKind(kind), bool(apart), count("times", times), law, weight, sampling)
 

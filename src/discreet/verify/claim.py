@@ -154,6 +154,9 @@ class PartKind(Enum):
     """A row of integers a person: one beyond the norms counts 0, which is checked in integers for every person."""
     PLACES = "places"
     """A histogram a person, of places where their rows count: the same, and none of its numbers is below 0."""
+    SQUARES = "squares"
+    """A sum a person, of x·xᵀ over their rows x, which the meter multiplies: the same, and the inner product of no two
+    of them is below 0."""
     WHOLE = "whole"
     """Anything else: that one person moves it by the norms at most is the recipe's own promise."""
 

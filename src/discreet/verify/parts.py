@@ -37,7 +37,8 @@ def part_moves(part: PartClaim, relation: Relation) -> Sensitivity:
 
     The whole moves as its recipe promises. A sum over people moves by one part when a unit comes or goes, and by the
     difference of two when it is replaced: |x − y|₁ ≤ |x|₁ + |y|₁, |x − y|₂² ≤ 2|x|₂² + 2|y|₂², and so on; of two
-    histograms, where x·y ≥ 0, |x − y|₂² ≤ |x|₂² + |y|₂² and |x − y|∞ ≤ max(|x|∞, |y|∞).
+    histograms, where x·y ≥ 0, |x − y|₂² ≤ |x|₂² + |y|₂² and |x − y|∞ ≤ max(|x|∞, |y|∞). Of two sums of squares of rows
+    a and b, x·y = Σ (a·b)² ≥ 0 too, and numbers have any sign.
     """
     n = part.norms
     if part.kind is PartKind.WHOLE or relation is Relation.ADD_REMOVE:
@@ -45,8 +46,9 @@ def part_moves(part: PartClaim, relation: Relation) -> Sensitivity:
     if part.kind is PartKind.PLACES:
         l0 = min(2 * n.l0, part.width)
         return Sensitivity(l0, n.linf, l1=min(2 * n.l1, l0 * n.linf), l2_squared=min(2 * n.l2_squared, l0 * n.linf**2))
-    l0, linf = min(2 * n.l0, part.width), 2 * n.linf
-    return Sensitivity(l0, linf, l1=min(2 * n.l1, l0 * linf), l2_squared=min(4 * n.l2_squared, l0 * linf**2))
+    square = (2 if part.kind is PartKind.SQUARES else 4) * n.l2_squared
+    l0, linf = min(2 * n.l0, part.width), min(2 * n.linf, math.isqrt(square))  # no number is longer than all together
+    return Sensitivity(l0, linf, l1=min(2 * n.l1, l0 * linf), l2_squared=min(square, l0 * linf**2))
 
 
 def part_events(part: PartClaim, relation: Relation) -> Composed:
