@@ -26,7 +26,7 @@ TOTAL, CELLS = (4, 15, 10, 10, 20), (5, 8, 13, 12, 10)
 are interpolated.
 """
 
-MOST = 50_000_000
+MOST = 10_000_000
 """The most noisy numbers of a release."""
 
 _ALL = "all"
