@@ -137,6 +137,16 @@ def test_automatic_clipping_scales_every_row() -> None:
     assert 40 < float(flat(short).norm()) < 100
 
 
+@pytest.mark.parametrize("name", NETS)
+def test_layers_that_are_clipped_apart_make_no_longer_row(name: str) -> None:
+    model, loss, batch_of = net(name)
+    batch = batch_of(1)
+    apart = clipped_sum(model, loss, batch, max_grad_norm=0.1, clipping="per-layer")
+    assert 0.01 < float(flat(apart).norm()) <= 0.1 * (1 + 1e-6)
+    whole, free = (clipped_sum(model, loss, batch, max_grad_norm=1e6, clipping=c) for c in ("per-layer", "flat"))
+    assert_close(whole, free, 1e-6)
+
+
 def test_the_callers_tensors_stay_as_they_are() -> None:
     model, loss, batch_of = net("mlp")
     batch = batch_of(4)

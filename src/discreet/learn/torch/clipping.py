@@ -7,6 +7,7 @@ is trained on. A model that has other layers, or that reaches a parameter in ano
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from discreet.learn.torch.layers import (
 Loss: TypeAlias = Callable[..., Tensor]
 """A loss: of a model and the tensors of a batch, one number a row."""
 
-Clipping: TypeAlias = Literal["flat", "automatic"]
+Clipping: TypeAlias = Literal["flat", "per-layer", "automatic"]
 
 SIZES = (5, 7)
 """Sizes of the batches on which the rows' dimension is found."""
@@ -138,11 +139,15 @@ class Clipper:
             losses, parts = self._factored(batch) if self.calls is not None else self._one_by_one(batch)
         square = torch.stack([losses.new_zeros(len(losses), dtype=torch.float64), *(p.square for p in parts)]).sum(0)
         bad = ~(square + losses).isfinite()
-        s = scaled(square, limit, clipping)
-        s[bad if kept is None else bad | ~kept.to(bad.device)] = 0
+        out = bad if kept is None else bad | ~kept.to(bad.device)
+        apart, many = clipping == "per-layer", max(len(parts), 1)
+        s = scaled(square, limit, clipping).masked_fill_(out, 0)
         sums, some = RowSums(), bad if bool(bad.any()) else None
-        while parts:
-            parts.pop().add(s, sums, some)
+        while parts:  # each with parameters of its own, so that K norms of C/√K make one of C
+            part = parts.pop()
+            if apart:
+                s = scaled(part.square, limit / math.sqrt(many), clipping).masked_fill_(out, 0)
+            part.add(s, sums, some)
         for p in self.trained:
             if p not in sums:
                 sums[p] = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
@@ -292,7 +297,8 @@ def clipped_sum(
         loss_fn: `loss_fn(model, *batch)` returns one loss a row.
         batch: tensors with the rows first.
         max_grad_norm: C.
-        clipping: "flat", or "automatic" for C/(|g| + C/100) in place of min(1, C/|g|).
+        clipping: "flat"; "per-layer", where each of K layers is clipped to C/√K; or "automatic", by C/(|g| + C/100) in
+            place of min(1, C/|g|).
 
     Raises:
         InvalidParameter: the loss is not one number a row.
@@ -331,11 +337,11 @@ def positive_limit(value: Any) -> float:
 
 def scaled(square: Tensor, limit: float, clipping: Clipping) -> Tensor:
     """Return the weights of rows whose squared norms are at most these."""
-    if clipping == "flat":
+    if clipping in ("flat", "per-layer"):
         return (limit * _SLACK / square.sqrt()).clamp_max(1)
     if clipping == "automatic":
         return limit * _SLACK / (square.sqrt() + STABLE * limit)
-    raise InvalidParameter(f"clipping must be 'flat' or 'automatic', not {clipping!r}.")
+    raise InvalidParameter(f"clipping must be 'flat', 'per-layer' or 'automatic', not {clipping!r}.")
 
 
 def checked_losses(losses: Any, rows: int) -> None:

@@ -115,7 +115,8 @@ class PrivateTrainer:
         sampling: "poisson", each row in each step by a coin of its own; "allocation", each row in one step of each
             pass; "fixed", exactly `batch_size` rows, where the number of rows is public and neighbours replace a row.
         physical_batch: how many rows are differentiated at once; it changes memory and time alone.
-        clipping: "flat", min(1, C/|g|); or "automatic", C/(|g| + C/100).
+        clipping: "flat", min(1, C/|g|); "per-layer", the same for each of K layers with C/√K; or "automatic",
+            C/(|g| + C/100).
         collate_fn: makes tensors of a list of rows, as for a DataLoader.
         num_workers: threads that read rows of a map-style data set.
         device: where batches are moved; by default that of the model.
