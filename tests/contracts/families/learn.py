@@ -7,7 +7,7 @@ at the start, where no weight has been fitted yet.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,8 +28,11 @@ from discreet.learn.clusters import SIDES, Clustering
 from discreet.learn.descent import CLIP, LinearDescent
 from discreet.learn.features import DeclaredColumn
 from discreet.learn.gram import GramSum
-from discreet.learn.losses import Hinge, Logistic, Poisson, RowLoss, Squared
+from discreet.learn.losses import Hinge, Huber, Logistic, Poisson, RowLoss, Squared
+from discreet.learn.objective import ObjectiveMinimum
 from discreet.learn.trees import TreeDescent
+from discreet.mechanisms.perturbed_minimum import PerturbedMinimum
+from discreet.noise.entropy import Entropy
 from discreet.plan.plan import Plan
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Budget
@@ -159,6 +162,45 @@ def told(of: str, make: Callable[[int, Fraction], DeclaredRows], score: Callable
     return AuditRow(of, "canaries", audited(1), audited(ONCE), "28 times the ε", 500, 512)
 
 
+class Bare(PerturbedMinimum):
+    """A law without its secret vector: there is noise on the minimum alone."""
+
+    def secret(self, rng: Entropy) -> Any:
+        return [0] * self.width
+
+
+def objective(of: str, loss: RowLoss, target: tuple[float, float] | None, delta: str) -> AuditRow:
+    """People each of whom moves a weight of their own at the minimum of an objective."""
+
+    def audited(law: type[PerturbedMinimum]) -> Callable[[int], Any]:
+        def audit(samples: int) -> Seen:
+            people = samples // 5  # each fit takes exact steps in as many weights
+            y = Range(0, 2, integer=True) if target is None else Range(*target)
+            facts = {"x0": Range(0, people, integer=True), "y": y}
+            types = {"x0": Type.INT, "y": Type.INT if target is None else Type.REAL}
+            table = TableSchema("rows", types, facts, PrivacyUnit.row(), Relation.ADD_REMOVE)
+            recipe = ObjectiveMinimum(listed(people), Fraction(1), Fraction(delta), loss=loss, target=target)
+            plan = recipe.plan([table])
+            (part,) = plan.parts
+            own: Any = part.law
+            drawn = law(*(getattr(own, f.name) for f in fields(own)))
+            held: Any = replace(plan, parts=(replace(part, law=drawn),))  # type: ignore[type-var]  # a part is a dataclass
+
+            def train(who: Any) -> Any:
+                given = {"x0": np.asarray(who), "y": np.full(len(who), 0.0 if target is None else target[0])}
+                return run_on_arrays(recipe, held, np.arange(len(who)), given)
+
+            score = lambda model, who: -float(model["weights"][0][int(who)])  # noqa: E731
+            found = one_run(train, np.arange(people), score, PrivacyLoss(plan.payers[0].events), error=ERROR)
+            return Seen(found.violated)
+
+        return audit
+
+    kind = "pure" if delta == "0" else "Gaussian"
+    sound, broken = audited(PerturbedMinimum), audited(Bare)
+    return AuditRow(of, f"canaries in an objective, {kind}", sound, broken, "no noise in the objective", 500, 1000)
+
+
 def listed(people: int) -> tuple[DeclaredColumn, ...]:
     """A column whose values are people."""
     return (DeclaredColumn.of("who", Values(*range(people))),)
@@ -207,6 +249,8 @@ AUDITS = [
     *(told(of, of_matrix, lambda m, i: m["gram"][i][i]) for of in ("Gram", "PCA", "StandardScaler")),
     told("GaussianNB", of_classes, lambda m, i: m["sums"][0][1 + i]),
     told("KMeans", of_grid, lambda m, i: float(m[i])),
+    objective("LogisticRegression", Logistic(), None, "0"),
+    objective("LinearRegression", Huber(), (-1, 1), "1e-9"),
     canaries("LogisticRegression", Logistic()),
     canaries("BoostedTrees", Logistic()),
     canaries("BoostedTreesRegressor", Squared(), (-1, 1)),
