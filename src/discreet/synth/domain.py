@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.person_rows import PersonRows, person_rows
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -235,10 +235,24 @@ class SynthColumn:
 
 
 def cell_rows(columns: Sequence[SynthColumn], source: str, tables: Sequence[TableSchema], most: int) -> PersonRows:
-    """Return people's rows of a table, as the numbers of their cells: at most so many of a person."""
+    """Return people's rows of a table, as the numbers of their cells: at most so many of a person.
+
+    Raises:
+        InvalidParameter: there are too many columns or values for one query.
+    """
     text = ", ".join(f"{column.sql} AS c{i}" for i, column in enumerate(columns))
     name = '"' + source.replace('"', '""') + '"'
-    return person_rows(f"SELECT {text} FROM {name}", tables, rows=most)
+    try:
+        found = person_rows(f"SELECT {text} FROM {name}", tables, rows=most)
+        assert found.sql  # what is too long is refused when it is written
+        return found
+    except UnsupportedQuery:  # columns and values were read already: only their number is left
+        largest = max(columns, key=lambda column: column.size)
+        raise InvalidParameter(
+            f"{len(columns)} columns, of which {largest.name!r} has {largest.size:,} values or bins, are too many for "
+            "one query.",
+            hint="leave columns out, or declare coarser values",
+        ) from None
 
 
 def _cases(conditions: Sequence[str]) -> str:
