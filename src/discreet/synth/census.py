@@ -159,7 +159,7 @@ class CensusRelease(PersonRecipe):
         state: dict[str, Any] = {}
         if self.fixed:
             size = yield from measured(plan.measurements[0], "0 ")
-            state["rows"] = int(size.cells[0][0])
+            state["rows"] = min(max(int(size.cells[0][0]), 0), _FAR)
         for part in plan.parts:
             noisy = yield Draw(part.name)
             state[part.name] = " ".join(map(str, noisy.tolist()))
