@@ -28,9 +28,12 @@ def may_choose(expression: str, path: Path) -> bool:
     if tier is None or not expression:
         return True
     may = [marker for word, marker in MARKERS.items() if word in path.read_text(encoding="utf-8")]
-    chosen = Expression.compile(expression)
     some = chain.from_iterable(combinations(may, size) for size in range(len(may) + 1))
-    return any(chosen.evaluate(lambda name, have=have, **_: name in (tier, *have)) for have in some)
+    return any(_chooses(expression, {tier, *have}) for have in some)
+
+
+def _chooses(expression: str, markers: set[str]) -> bool:
+    return Expression.compile(expression).evaluate(lambda name, /, **_: name in markers)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
