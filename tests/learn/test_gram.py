@@ -19,7 +19,7 @@ from discreet.engine.row_factor import RowFactor
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn import PCA, Gram, LinearRegression, StandardScaler
 from discreet.learn.features import DeclaredColumn
-from discreet.learn.gram import GramRegression, GramSum
+from discreet.learn.gram import GramRegression, GramSum, NarrowedGram
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.parts import part_moves
 from tests.contracts.recipes import SHORT, RecipeRow, faults
@@ -37,7 +37,7 @@ def recipe(kind: type[GramSum] = GramSum, *, rows: int = 2, delta: str = "1e-6")
     return kind(COLUMNS, Fraction(1), Fraction(delta), **given)
 
 
-@pytest.mark.parametrize("kind", [GramSum, GramRegression])
+@pytest.mark.parametrize("kind", [GramSum, GramRegression, NarrowedGram])
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_a_matrix_holds_the_contract_of_recipes(kind: type[GramSum], unit: PrivacyUnit) -> None:
     asked = recipe(kind, rows=1 if unit.is_row else 2)
@@ -180,3 +180,22 @@ def test_wide_matrices_take_a_coarser_grid_and_too_wide_ones_are_refused() -> No
     assert 1 <= wide.bits < recipe().bits
     with pytest.raises(InvalidParameter, match="too wide"):
         Gram(epsilon=1, delta=1e-6, bounds=(0, 1)).fit(np.zeros((2, 2_000)))
+
+
+def test_components_of_wide_bounds_are_those_of_narrower_ranges() -> None:
+    far = np.random.default_rng(5).lognormal(3, 1, (20_000, 1)) * [1, 2, 3]
+    bounds: Any = [(0, 10_000), (0, 10_000), (0, 10_000)]
+    truth = np.linalg.svd(far - far.mean(axis=0), full_matrices=False)[2][0]
+    model = PCA(1, epsilon=1, delta=1e-6, bounds=bounds).fit(far)
+    assert abs(model.components_[0] @ truth) > 0.99
+    assert model.mean_ == pytest.approx(far.mean(axis=0), rel=0.2)
+    low, high = np.array(model._state["ranges"]).T
+    assert (high - low < 2000).all()
+    shared = Gram(epsilon=1, delta=1e-6, bounds=bounds).fit(far).pca(1)
+    assert shared._state["ranges"] == [[0, 10_000]] * 3
+
+
+def test_ranges_stay_where_noise_hides_the_rows() -> None:
+    model = PCA(1, epsilon=Fraction(1, 100), delta=0, bounds=(0, 5)).fit(np.ones((30, 2)))
+    assert np.shape(model._state["ranges"]) == (2, 2)
+    assert np.isfinite(model.components_).all()

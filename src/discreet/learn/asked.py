@@ -23,6 +23,7 @@ from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.features import DeclaredColumn, Features
 from discreet.learn.losses import Floats
 from discreet.plan.measures.lattice_value import lattice_value
+from discreet.plan.parts import PersonPart, person_part
 from discreet.plan.person_rows import PersonRows, person_rows
 from discreet.privacy.unit import Sensitivity
 from discreet.query.expr import Column
@@ -246,6 +247,13 @@ def _read(name: str, fact: Fact) -> str:
 def in_cells(width: int, rows: int) -> Sensitivity:
     """Return how far a person with so many rows, each in one cell, moves counts of cells."""
     return Sensitivity(min(width, rows), rows, l1=rows, l2_squared=rows * rows)
+
+
+def histogram_part(rows: PersonRows, numbers: int, bins: int, share: Fraction) -> PersonPart:
+    """Return the private part of a histogram of each number, in which each row counts once."""
+    m = rows.most
+    norms = Sensitivity(numbers * min(bins, m), m, l1=numbers * m, l2_squared=numbers * m * m)
+    return person_part("histogram", rows, width=numbers * bins, norms=norms, kind="places", share=share)
 
 
 def middle_of(fact: Range) -> float:

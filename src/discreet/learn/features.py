@@ -151,7 +151,7 @@ class Features:
                 scaled = (np.clip(cells, c.low, c.high) - c.low) / (c.high - c.low)
                 places[:, at], values[:, at] = start, np.rint((2 * scaled - 1) * unit)
             else:
-                u = self._position(c, cells) * (self.knots - 1)
+                u = self.position(c, cells) * (self.knots - 1)
                 first = np.minimum(u.astype(np.int64), self.knots - 2)
                 places[:, at], places[:, at + 1] = start + first, start + first + 1
                 values[:, at], values[:, at + 1] = np.rint((1 - (u - first)) * unit), np.rint((u - first) * unit)
@@ -179,7 +179,7 @@ class Features:
                     coefficients[:, start] = slope
         return coefficients, intercepts
 
-    def _position(self, c: DeclaredColumn, cells: Floats) -> Floats:
+    def position(self, c: DeclaredColumn, cells: Floats) -> Floats:
         """Return where numbers lie between the first knot, 0, and the last, 1."""
         held = np.clip(cells, c.low, c.high)
         if self._is_wide(c):
@@ -187,10 +187,12 @@ class Features:
         return np.asarray((held - c.low) / (c.high - c.low))
 
     def _knots(self, c: DeclaredColumn) -> Iterator[float]:
-        for i in range(self.knots):
-            u = i / (self.knots - 1)
-            wide = math.expm1(u * math.log1p(c.high - c.low)) if self._is_wide(c) else u * (c.high - c.low)
-            yield c.low + wide
+        return (self.value_at(c, i / (self.knots - 1)) for i in range(self.knots))
+
+    def value_at(self, c: DeclaredColumn, u: float) -> float:
+        """Return the number that lies at such a part of the way between the knots at the ends."""
+        width = c.high - c.low
+        return c.low + (math.expm1(u * math.log1p(width)) if self._is_wide(c) else u * width)
 
     def _is_wide(self, c: DeclaredColumn) -> bool:
         return c.low >= 0 and c.high - c.low > _WIDE

@@ -14,8 +14,8 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import RowFactor
+from discreet.engine.row_places import RowPlaces
 from discreet.errors import InvalidParameter
-from discreet.learn.asked import FeatureRows
+from discreet.learn.asked import FeatureRows, histogram_part
 from discreet.learn.estimator import PrivateEstimator
 from discreet.learn.features import BITS, DeclaredColumn, Features, numbers_of
 from discreet.learn.losses import Floats, Squared
@@ -34,11 +35,17 @@ from discreet.plan.parts import PersonPart, person_part, plan_recipe
 from discreet.privacy.exact import Real, count
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import Parts, PeopleRows
     from discreet.engine.recipe import Running
     from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
+
+BINS, RANGED, HIDDEN, LOST = 32, Fraction(1, 10), 3.0, 0.25
+"""Bins of a number, the part of the budget for them, the deviations of their noise that hide rows at the ends, and the
+most of the rows that may be hidden so."""
 
 _FAR = 1e6  # no weight is larger
 _RIDGE = 0.5
@@ -100,8 +107,10 @@ class GramSum(FeatureRows):
         return ["feature", *names], [[name, *row] for name, row in zip(names, state["gram"], strict=True)]
 
     def prepare(self, people: PeopleRows) -> Any:
-        features, drop = self.features, BITS - self.bits
-        places, values = features.encode(self.cells(people), len(people.matrix))
+        return self._factors(people, self.features, self.cells(people))
+
+    def _factors(self, people: PeopleRows, features: Features, cells: Iterable[NDArray[Any]]) -> Parts:
+        drop, (places, values) = BITS - self.bits, features.encode(cells, len(people.matrix))
         if self.target is not None:
             y = Squared().scaled(self.numbers(people, *self.target), *self.target)
             scaled = np.rint(y * 2**BITS * features.scale).astype(np.int16)
@@ -112,6 +121,58 @@ class GramSum(FeatureRows):
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
         found: Parts = people.prepared
         return found
+
+
+@dataclass(frozen=True)
+class NarrowedGram(GramSum):
+    """The noisy sum over rows whose numbers were moved into narrower ranges, which a noisy histogram gives.
+
+    The noise of the matrix follows from the width of the ranges. Of each number its rows in a few public bins are
+    counted, and the bins at the ends in which noise hides the rows are left out.
+    """
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        rows, d = self.read(tables), len(self._numbers)
+        parts = [self.part(rows, 1 - RANGED), *([histogram_part(rows, d, BINS, RANGED)] if d else [])]
+        given: dict[str, Any] = {"epsilon": self.epsilon * part, "delta": self.delta}
+        return plan_recipe(parts, **given, parameters={"gram": self.features.said, "bins": BINS})
+
+    @property
+    def _numbers(self) -> list[DeclaredColumn]:
+        return [c for c in self.columns if c.values is None]
+
+    def run(self, plan: Plan) -> Running[Any]:
+        matrix, *counted = plan.parts
+        ranges = []
+        if counted:
+            noisy = np.array((yield Draw("histogram")), np.float64).reshape(-1, BINS)
+            hidden = HIDDEN * spread_of(counted[0]) * np.sqrt(np.arange(1, BINS + 1))
+            for c, own in zip(self._numbers, noisy, strict=True):
+                seen = [np.flatnonzero(np.cumsum(counts) > hidden) for counts in (own, own[::-1])]
+                # an end stays where noise may hide too many rows beyond it
+                first, last = (
+                    int(some[0]) if len(some) and hidden[some[0]] <= LOST * own.sum() else 0 for some in seen
+                )
+                ends = (first, BINS - last) if first + last < BINS else (0, BINS)
+                ranges.append([self.features.value_at(c, end / BINS) for end in ends])
+        return {**self.of_noisy((yield Draw("gram", {"ranges": ranges})), matrix), "ranges": ranges}
+
+    def prepare(self, people: PeopleRows) -> Any:
+        return [*self.cells(people)]
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
+        cells = people.prepared
+        if of != "histogram":
+            return self._factors(people, Features(narrowed(self.columns, args["ranges"])), cells)
+        read = [(c, own) for c, own in zip(self.columns, cells, strict=True) if c.values is None]
+        bins = [np.minimum(self.features.position(c, own) * BINS, BINS - 1).astype(np.int64) for c, own in read]
+        return RowPlaces(people.starts, np.stack(bins, axis=1) + BINS * np.arange(len(bins)), len(bins) * BINS)
+
+
+def narrowed(columns: Sequence[DeclaredColumn], ranges: Sequence[Sequence[float]]) -> tuple[DeclaredColumn, ...]:
+    """Return columns whose numbers have these ranges."""
+    left = iter(ranges)
+    return tuple(c if c.values is not None else replace(c, low=(p := next(left))[0], high=p[1]) for c in columns)
 
 
 @dataclass(frozen=True)
@@ -198,11 +259,11 @@ class NoisyMoments(PrivateEstimator):
         return {"gram": (width, width), "noise": ()}
 
     def _take(self, state: Any) -> None:
-        features = Features(self._columns)
-        self.terms_ = features.names
+        columns = narrowed(self._columns, state["ranges"]) if "ranges" in state else self._columns
+        self.terms_ = Features(columns).names
         self._gram, self._noise = np.array(state["gram"]), float(state["noise"])
         self.rows_, mean, spread = moments_of(self._gram)
-        middles, halves = units_of(self._columns)
+        middles, halves = units_of(columns)
         self.mean_, self.covariance_ = middles + halves * mean, spread * np.outer(halves, halves)
 
     def _matrix(self, X: Any) -> Floats:
@@ -247,14 +308,16 @@ class Gram(NoisyMoments):
         model._check()
         shared = ("n_features_in_", "feature_names_in_", "_columns", "loss_", "_planned", "_state")
         model.__dict__ |= {name: self.__dict__[name] for name in shared if name in self.__dict__}
-        model._take(self._state)
+        if isinstance(model, PCA):
+            model._state = {**self._state, "ranges": [[c.low, c.high] for c in self._columns if c.values is None]}
+        model._take(model._state)
 
 
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # type: ignore[misc]  # as above
     """Principal components of a noisy covariance matrix.
 
-    Components are of the data's own units: where units differ, scale columns by public constants first. Noise follows
-    from the width of the bounds.
+    Components are of the data's own units: where units differ, scale columns by public constants first. A tenth of the
+    budget is for narrower ranges than the bounds, at whose ends numbers count that lie beyond: variances are of these.
 
     Guarantee:
         As of `Gram`.
@@ -279,6 +342,12 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # t
         """Note the parameters, which are those of `Gram`, and how many components are kept; None for all."""
         super().__init__(epsilon=epsilon, delta=delta, bounds=bounds, relation=relation)
         self.n_components = n_components
+
+    def _recipe(self, rows: int | None = None) -> GramSum:
+        return NarrowedGram(self._columns, *self._guarantee())
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {**super()._shapes(), "ranges": (sum(c.values is None for c in self._columns), 2)}
 
     def _check(self) -> None:
         super()._check()

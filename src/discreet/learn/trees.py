@@ -31,14 +31,13 @@ from numpy.typing import NDArray
 from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import RowFactor
 from discreet.engine.row_places import RowPlaces
+from discreet.learn.asked import histogram_part
 from discreet.learn.descent import LinearDescent, PreparedRows
 from discreet.learn.features import BITS, DeclaredColumn, Features
 from discreet.learn.gram import spread_of
 from discreet.learn.linear import LinearModel, Probabilities, ScaledRegressor
 from discreet.learn.losses import Floats, Logistic, RowLoss, Softmax
-from discreet.plan.parts import person_part
 from discreet.privacy.exact import Real
-from discreet.privacy.unit import Sensitivity
 
 if TYPE_CHECKING:
     from discreet.engine.person_parts import Parts, PeopleRows
@@ -119,7 +118,7 @@ class SplitFeatures(Features):
             if c.values is not None:
                 found[:, j] = np.clip(np.rint(cells), 0, len(c.values))
             else:
-                found[:, j] = np.minimum(self._position(c, cells) * BINS, BINS - 1)
+                found[:, j] = np.minimum(self.position(c, cells) * BINS, BINS - 1)
         return found
 
     def encode(self, columns: Iterable[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
@@ -182,11 +181,8 @@ class TreeDescent(LinearDescent):
         return SplitFeatures(self.columns)
 
     def _first(self, rows: PersonRows) -> list[PersonPart]:
-        d, m = len(self.features.numbers), rows.most
-        if not d:
-            return []
-        norms = Sensitivity(d * min(BINS, m), m, l1=d * m, l2_squared=d * m * m)
-        return [person_part("histogram", rows, width=d * BINS, norms=norms, kind="places", share=HISTOGRAM)]
+        d = len(self.features.numbers)
+        return [histogram_part(rows, d, BINS, HISTOGRAM)] if d else []
 
     def _shaped(self, parts: Mapping[str, Any], rows: float, ratio: float) -> Running[tuple[dict[str, Any], Floats]]:
         depth = min(max(round(math.log2(rows * ratio) - FINE), SHALLOW), DEPTH)

@@ -27,7 +27,7 @@ from discreet.learn.bayes import ClassSums
 from discreet.learn.clusters import SIDES, Clustering
 from discreet.learn.descent import CLIP, LinearDescent
 from discreet.learn.features import DeclaredColumn
-from discreet.learn.gram import GramSum
+from discreet.learn.gram import GramSum, NarrowedGram
 from discreet.learn.losses import Hinge, Huber, Logistic, Poisson, RowLoss, Squared
 from discreet.learn.objective import ObjectiveMinimum
 from discreet.learn.trees import TreeDescent
@@ -211,6 +211,11 @@ def of_matrix(people: int, epsilon: Fraction) -> DeclaredRows:
     return GramSum(listed(people), epsilon, Fraction(DELTA))
 
 
+def of_narrowed(people: int, epsilon: Fraction) -> DeclaredRows:
+    """A Gram matrix of narrower ranges."""
+    return NarrowedGram(listed(people), epsilon, Fraction(DELTA))
+
+
 def of_classes(people: int, epsilon: Fraction) -> DeclaredRows:
     """Class sums."""
     return ClassSums(listed(people), epsilon, Fraction(DELTA))
@@ -246,7 +251,8 @@ def chosen() -> AuditRow:
 AUDITS = [
     chosen(),
     blocks(),
-    *(told(of, of_matrix, lambda m, i: m["gram"][i][i]) for of in ("Gram", "PCA", "StandardScaler")),
+    *(told(of, of_matrix, lambda m, i: m["gram"][i][i]) for of in ("Gram", "StandardScaler")),
+    told("PCA", of_narrowed, lambda m, i: m["gram"][i][i]),
     told("GaussianNB", of_classes, lambda m, i: m["sums"][0][1 + i]),
     told("KMeans", of_grid, lambda m, i: float(m[i])),
     objective("LogisticRegression", Logistic(), None, "0"),
