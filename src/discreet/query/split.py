@@ -247,8 +247,6 @@ class _Splitter:
     def _set_operation(self, tree: exp.SetOperation, scope: _Scope) -> _Read:
         sides = [self.query(side, scope, inside=False) for side in (tree.this, tree.expression)]
         if any(s.of_people for s in sides):
-            if any(s.is_result for s in sides):
-                _refuse_beside()
             return _Read(tree, of_people=True)
         args = _moved_args(tree, self.subqueries(scope), ("this", "expression", "with_"))
         brackets = [exp.Subquery(this=s.tree) if _has_brackets(s.tree) else s.tree for s in sides]
