@@ -20,7 +20,7 @@ from discreet.engine.recipe import Draw
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InternalError, UnknownColumn, UnsupportedQuery
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.bound import bounding
+from discreet.plan.bound import bounding, scope_stages
 from discreet.plan.people import person_cost
 from discreet.plan.plan import Plan
 from discreet.plan.query import Query
@@ -125,6 +125,17 @@ def test_everybody_before_the_condition_pays_whatever_the_value(monkeypatch: pyt
         ).rows == [(0,)]
         session.sql("SELECT COUNT(*) AS n FROM t", epsilon=1)
         assert seen[-1] == {(): [0]}  # nobody has anything left
+
+
+def test_groups_by_a_value_are_charged_to_everybody_and_a_part_to_those_before_the_value() -> None:
+    keyed = "SELECT x > (SELECT AVG(x) FROM t) AS above, COUNT(*) AS n FROM t GROUP BY above"
+    with connected(per_person=dp.Budget(3)) as session:
+        assert len(session.sql(keyed, epsilon=1).rows) == 3
+        plan = session.plan(
+            "SELECT k, COUNT(*) FROM t WHERE x < 3 AND x > (SELECT MIN(x) FROM t) GROUP BY k", epsilon=1
+        )
+        scope = scope_stages(person_cost.before_results(fed_query(plan)))
+        assert "< CAST(3 AS" in scope and "fed_1" not in scope
 
 
 def test_who_pays_is_never_asked_for_a_value(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ def test_an_interval_contains_what_is_true_of_the_value_that_was_fed_back() -> N
         ((low, high),) = release.interval("n")
         assert release.plan.outer is not None
         (value,) = release.plan.outer.values
+        assert isinstance(value, float)
         held += low <= (x > value).sum() <= high
         twin += low <= (x > x.mean()).sum() <= high  # of the mean itself, about which it says nothing
     assert held / RUNS >= LEAST

@@ -37,7 +37,8 @@ from discreet.plan.reports import report_sql
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
 from discreet.query.bind import call
-from discreet.query.expr import Fed, parameters_of, walk
+from discreet.query.expr import Expr, Fed, parameters_of, walk
+from discreet.query.keys import GroupKeys
 
 _MOST = 1 << 126
 """What the database's 128-bit numbers hold, and one bit less."""
@@ -138,16 +139,16 @@ def everybody_cost(scopes: Sequence[BoundedQuery], charge: Charge, rule: Filter,
 
 def before_results(query: Query) -> BoundedQuery:
     """Return whose rows a query reads, whatever the results are that are fed back into it: without the conditions of
-    WHERE that read one.
+    WHERE that read one, and without keys where one reads one.
 
     Raises:
         UnsupportedQuery: a result is read before its WHERE.
     """
     b = bounding(query.question)
     parts = [] if b.where is None else b.where.args_of("and") or (b.where,)
-    kept = [p for p in parts if not any(isinstance(e, Fed) for e in walk(p))]
+    kept = [p for p in parts if not _reads_result(p)]
     where = None if not kept else kept[0] if len(kept) == 1 else call("and", kept)
-    b = replace(b, where=where)
+    b = replace(b, where=where, keys=GroupKeys((), ()) if any(map(_reads_result, b.keys.exprs)) else b.keys)
     if parameters_of(scope_stages(b)):
         raise UnsupportedQuery(
             "Each person has a budget of their own, and who has a row in this query depends on a result that a join or "
@@ -155,6 +156,10 @@ def before_results(query: Query) -> BoundedQuery:
             hint="compare with the result in the outermost WHERE, or inside an aggregate",
         )
     return b
+
+
+def _reads_result(expr: Expr) -> bool:
+    return any(isinstance(e, Fed) for e in walk(expr))
 
 
 def scope_of(query: Query) -> BoundedQuery:
