@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--method", default="adaptive", choices=[*METHODS])
     given = parser.parse_args()
     if given.even:
-        vars(asked)["AdaptiveSynthesis"] = EvenSynthesis
+        vars(asked)["METHODS"] = {**asked.METHODS, "adaptive": EvenSynthesis}
     for name in given.only.split(","):
         data = DATA[name](given.data)
         for epsilon in map(float, given.epsilons.split(",")):
