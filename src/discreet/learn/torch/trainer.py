@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -57,8 +58,7 @@ class TrainingPlan:
         steps: how many there are.
         expected_batch: how many rows a step has on average.
         noise: deviation of the noise of each coordinate of the mean gradient.
-        epsilons: ε at `delta` after each pass over the rows.
-        delta: the δ of these.
+        delta: the δ of `epsilons`: what was asked for, or 1e-5.
         width: how many numbers are trained.
         notes: what the preflight says.
     """
@@ -69,10 +69,16 @@ class TrainingPlan:
     steps: int
     expected_batch: float
     noise: float
-    epsilons: tuple[float, ...]
     delta: float
     width: int
     notes: tuple[str, ...]
+
+    @cached_property
+    def epsilons(self) -> tuple[float, ...]:
+        """Each ε after a pass over the rows, and after the last step; of many passes at most about 50."""
+        each = max(1, round(self.rows / self.expected_batch))
+        ends = [*range(each, self.steps, each)]
+        return tuple(self.loss(n).epsilon(self.delta) for n in [*ends[:: -(-len(ends) // 50) or 1], self.steps])
 
     def loss(self, steps: int) -> PrivacyLoss:
         """Return what so many steps cost; whole passes, where each row is in one step of a pass."""
@@ -81,7 +87,7 @@ class TrainingPlan:
         return _loss(self.sampling, self.noise_multiplier, steps)
 
     def __str__(self) -> str:
-        spent = f"ε = {self.epsilons[-1]:.4g} at δ = {self.delta:g}" if self.epsilons else "nothing"
+        spent = f"ε = {self.loss(self.steps).epsilon(self.delta):.4g} at δ = {self.delta:g}"
         return "\n".join(
             [
                 f"{self.steps} steps of about {self.expected_batch:.0f} rows out of {self.rows}, which cost {spent}.",
@@ -416,15 +422,9 @@ class PrivateTrainer:
         batch = rows / each if each > 1 else float(self._batch)
         if isinstance(sampling, PoissonSampling):
             batch = float(sampling.rate * rows)
-        noise = self._noise_of(multiplier).deviation / batch
-        passes = max(1, round(rows / self._batch))
-        ends = [*range(passes, steps, passes), steps]
-        delta = self._delta or Fraction(1, 10**5)
-        spent = [_loss(sampling, multiplier, -(-n // each) * each).epsilon(delta) for n in ends[:: -(-len(ends) // 50)]]
-        last = _loss(sampling, multiplier, steps).epsilon(delta)
-        epsilons = (*spent[:-1], last) if len(spent) > 1 else (last,)
-        width = sum(p.numel() for p in self._clipper.trained)
-        return TrainingPlan(sampling, rows, multiplier, steps, batch, noise, epsilons, float(delta), width, self._notes)
+        noise, delta = self._noise_of(multiplier), float(self._delta or Fraction(1, 10**5))
+        deviation = noise.deviation / batch
+        return TrainingPlan(sampling, rows, multiplier, steps, batch, deviation, delta, noise.width, self._notes)
 
     def _noise_of(self, multiplier: Fraction) -> GridNoise:
         width = sum(p.numel() for p in self._clipper.trained)
