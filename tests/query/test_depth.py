@@ -12,6 +12,7 @@ from discreet.errors import UnsupportedQuery
 from discreet.plan.planner import make_query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.dialects.dialect import as_duckdb
+from discreet.query.dialects.prepared import prepare
 
 TABLE = TableSchema(
     "t",
@@ -127,3 +128,26 @@ def test_a_short_question_whose_parts_are_read_several_times_does_not_become_a_l
 def test_a_list_of_cases_is_no_nest() -> None:
     arms = " ".join(f"WHEN {i} THEN {i % 7}" for i in range(200))
     planned(f"SELECT COUNT(*) FROM t WHERE CASE abs(x + 1) {arms} ELSE 0 END = 3")
+
+
+PLACES = "SELECT {} AS q FROM (SELECT x, row_number() OVER (ORDER BY x) AS nr, COUNT(*) OVER () AS n FROM t) z"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        PLACES.format("MIN(CASE WHEN nr < 1e99999999 * n THEN 9999 ELSE x END)"),
+        f"{PLACES.format('AVG(x)')} WHERE nr <= 1E-0099999999 * n",
+        "SELECT SUM(x, contribution_bounds_per_group => (0, 1e+99999999)) AS s FROM t",
+        "SELECT QUANTILE_CONT(x, 1e-99999999) AS q FROM t",
+    ],
+)
+def test_a_number_whose_digits_would_fill_the_memory_is_refused_at_once(sql: str) -> None:
+    prepared = prepare(sql, "duckdb", [TABLE])
+    with pytest.raises(UnsupportedQuery, match="exponent"):
+        make_query(prepared.text, prepared.tables, population="p", version=None, epsilon=1)
+
+
+def test_other_numbers_and_texts_with_an_exponent_are_read() -> None:
+    sql = "SELECT COUNT(*) FROM t WHERE x < 1.5e+0300 AND x > 1E-300 AND CAST(x AS VARCHAR) <> '1e99999999'"
+    assert make_query(sql, [TABLE], population="p", version=None, epsilon=1).sql

@@ -289,6 +289,11 @@ def _one_select(sql: str) -> list[Token]:
         raise UnsupportedQuery(
             "The SQL cannot be read.", hint="check quotes, brackets and comments: one is not closed"
         ) from None
+    if any(t.token_type is TokenType.NUMBER and _HUGE.search(t.text) for t in tokens):  # whose digits fill the memory
+        raise UnsupportedQuery(
+            "A number of the query has an exponent beyond 999, and no value is so large or so small.",
+            hint="write a number between 1e-300 and 1e300",
+        )
     starts = [
         t for before, t in pairwise([None, *tokens]) if before is None or before.token_type is TokenType.SEMICOLON
     ]
@@ -306,6 +311,9 @@ def _one_select(sql: str) -> list[Token]:
             f"The SQL cannot be read: it begins with {first[0].text!r:.40}.", hint="begin with SELECT"
         )
     raise UnsupportedQuery(_ONLY_SELECT, hint="begin with SELECT")
+
+
+_HUGE = re.compile(r"[eE][+-]?0*[1-9][0-9]{3}")
 
 
 def refuse_part(name: str) -> Never:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import pairwise
 from typing import Never, TypeAlias
 
@@ -218,7 +217,7 @@ def _with_zero(numbers: str) -> str:
     """Return bounds that hold 0 as well, which is what a unit without rows adds; other units keep what they have."""
     ends = [n.strip() for n in numbers.split(",")]
     try:
-        low, high = (Fraction(n) for n in ends)
+        low, high = (float(n) for n in ends)  # of which the sign alone is looked at
     except ValueError:
         return numbers
     return f"{'0' if low > 0 else ends[0]}, {'0' if high < 0 else ends[1]}"
