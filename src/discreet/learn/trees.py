@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import RowFactor
 from discreet.engine.row_places import RowPlaces
+from discreet.errors import InvalidParameter
 from discreet.learn.asked import histogram_part
 from discreet.learn.descent import LinearDescent, PreparedRows
 from discreet.learn.features import BITS, DeclaredColumn, Features
@@ -254,7 +255,7 @@ class _Trees(LinearModel):
     def rebuild(self, outputs: int) -> Floats:
         self._features = grown(self._features.columns, {"cuts": self._features.cuts, "depth": self._features.depth})
         if [len(own) for own in self._features.cuts] != [SPLITS] * len(self._features.numbers):
-            raise ValueError("cuts that no fit gives")
+            raise InvalidParameter("this model has cuts that no fit gives.", hint="model.fit(X, y)")
         self._weights = np.asarray(self._weights, np.float64).reshape(outputs, self._features.width)
         return self._weights
 
