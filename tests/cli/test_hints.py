@@ -34,6 +34,9 @@ PYTHON_ALONE = {
     "privacy/unit.py": "a unit's own arguments",
     "synth/asked.py": "workloads, structural zeros, and lists of columns",
     "synth/synthetic.py": "what is made of a data set in Python",
+    "synth/census.py": "census tables, which no command makes",
+    "synth/hierarchical.py": "as above",
+    "synth/units.py": "as above",
 }
 """Files of which some hints have no option to name, and why."""
 

@@ -69,7 +69,7 @@ class CellWeights:
             raise InvalidParameter(
                 f"these columns have {n:,} combinations of values and bins, and at most {MOST_COMBINATIONS:,} are "
                 "weighed.",
-                hint="columns=[…] of fewer, or fewer bins=",
+                hint="fewer columns, or fewer bins=",
             )
         self.held = np.full([*sizes], self.rows / n)
 
