@@ -59,6 +59,9 @@ SPLITS = (1 << DEPTH) - 1
 BINS = 256
 """Public bins of a number."""
 
+FULL, FEWEST = 2, 3
+"""A histogram has 256 bins where their noise hides 1/`FULL` of the rows at most, and fewer else: 2^`FEWEST` or more."""
+
 HISTOGRAM = Fraction(3, 100)
 """The part of μ² for the histogram."""
 
@@ -189,8 +192,11 @@ class TreeDescent(LinearDescent):
         depth = min(max(round(math.log2(rows * ratio) - FINE), SHALLOW), DEPTH)
         cuts: list[list[int]] = []
         if "histogram" in parts:
-            noisy = np.array((yield Draw("histogram")), np.float64).reshape(-1, BINS)
-            cuts = [cuts_of(own, spread_of(parts["histogram"])) for own in noisy]
+            spread = spread_of(parts["histogram"])
+            some = (rows / (FULL * HIDDEN * spread)) ** 2  # so many bins together are above their noise
+            wide = BINS >> min(max(int(math.log2(some)), FEWEST), BINS.bit_length() - 1)
+            noisy = np.array((yield Draw("histogram", wide)), np.float64).reshape(-1, BINS)[:, : BINS // wide]
+            cuts = [cuts_of(np.repeat(own / wide, wide), spread / math.sqrt(wide)) for own in noisy]
         return {"cuts": cuts, "depth": depth}, self.features.active(depth)
 
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -207,7 +213,7 @@ class TreeDescent(LinearDescent):
         if of != "histogram":
             return super().each(people, of, args)
         numbers = self.features.numbers
-        cells = people.prepared.bins[:, numbers] + BINS * np.arange(len(numbers))
+        cells = people.prepared.bins[:, numbers] // args + BINS * np.arange(len(numbers))
         return RowPlaces(people.starts, cells, len(numbers) * BINS)
 
     def _known(self, people: PeopleRows, args: Any) -> PreparedRows:
