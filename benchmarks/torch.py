@@ -89,7 +89,8 @@ def ratios(name: str, rounds: int, each: int) -> dict[str, float]:
 def memory(name: str, way: str) -> float:
     """Return the peak memory of a process that takes steps in one way, in MB."""
     code = (
-        f"from benchmarks.torch import *; torch.set_num_threads(1); ways, batch = steps({name!r})\n"
+        "import resource, torch; from benchmarks.torch import steps\n"
+        f"torch.set_num_threads(1); ways, batch = steps({name!r})\n"
         f"for _ in range(5): ways[{way!r}](batch())\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )
