@@ -170,6 +170,41 @@ def test_rows_in_half_precision_are_clipped_in_full() -> None:
     assert float(flat(clipped_sum(model, half, one, max_grad_norm=0.5)).norm()) <= 0.5 * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_norms_of_parameters_in_half_precision_are_no_shorter(kind: torch.dtype) -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.zeros(128, dtype=kind))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (x * self.w).sum(-1)
+
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        found: Tensor = model(x)
+        return found
+
+    clipper = Clipper.of(Own(), loss, lambda n: [torch.randn(n, 128).to(kind)])
+    for size in range(1, 21):
+        (found,) = clipper.sums([torch.randn(1, 128).mul(size).to(kind)], 1.0).values()
+        assert float(found.norm()) <= 1.0
+
+
+@pytest.mark.parametrize("digits", ["high", "medium"])
+def test_products_of_fewer_digits_make_no_row_shorter(digits: str) -> None:
+    def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return (model(x) * y).sum((1, 2))
+
+    clipper = Clipper.of(nn.Linear(256, 256, bias=False), loss, lambda n: [torch.randn(n, 8, 256) for _ in "xy"])
+    rows, first = torch.full((16, 8, 256), 1 + 2.0**-8 - 2.0**-16), torch.arange(16) == 0  # which bfloat16 rounds to 1
+    try:
+        torch.set_float32_matmul_precision(digits)
+        (found,) = clipper.sums([rows, rows], 1.0, kept=first).values()
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert float(found.norm()) <= 1.0
+
+
 def test_tokens_that_are_ignored_add_nothing() -> None:
     model, _, batch_of = net("causal, tied")
 

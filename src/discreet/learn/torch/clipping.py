@@ -371,7 +371,7 @@ def unchanged(model: nn.Module) -> Iterator[None]:
 
 
 def _whole_rows(place: Place, rows: Tensor) -> Factored:
-    flat = rows.flatten(1) if rows.dim() > 1 else rows[:, None]
+    flat = in_order(rows.flatten(1) if rows.dim() > 1 else rows[:, None], 0)  # half precision would round the norm
 
     def add(factors: list[Tensor], s: Tensor, sums: RowSums) -> None:
         (flat,) = factors

@@ -157,18 +157,27 @@ def _linear_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored | None:
 def _products(a: Tensor, g: Tensor, of_g: Tensor) -> Tensor:
     """Return upper bounds of ‖Σ_t g_t a_tᵀ‖² for each row.
 
-    Products of positions are made in float64 where the rounding of float32 would be a large share of the norm.
+    Products of positions are made in float64 where the rounding of float32 would be a large share of the norm, and
+    where torch may make those of float32 in fewer digits (TF32, bfloat16).
     """
     of_a, terms, wide, high = _norm(a), a.shape[1], a.shape[2], g.shape[2]
     lengths = of_a * of_g
     if terms == 1:
         return lengths[:, 0].square() * (1 + LEAST_GAMMA)
     gamma = (2 * max(wide, high) + terms * terms) * _UNIT
-    if gamma * terms > _WIDE:
+    if gamma * terms > _WIDE or not _has_full_products():
         gamma, a, g = LEAST_GAMMA, a.double(), g.double()
     n2 = (torch.bmm(a, a.transpose(1, 2)) * torch.bmm(g, g.transpose(1, 2))).sum((1, 2), dtype=torch.float64)
     small = terms * SMALLEST * (wide * of_g.square().sum(1) + high * of_a.square().sum(1) + terms)
     return n2.clamp_min(0) + max(gamma, LEAST_GAMMA) * lengths.sum(1).square() + small
+
+
+def _has_full_products() -> bool:
+    """Whether torch makes products of float32 in all their digits."""
+    try:
+        return torch.get_float32_matmul_precision() == "highest"
+    except RuntimeError:  # it was set by backend, in one of which it may be lower
+        return False
 
 
 def _norm(x: Tensor) -> Tensor:
