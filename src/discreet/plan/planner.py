@@ -18,7 +18,7 @@ from discreet.plan.measures.ranges import Ranges
 from discreet.plan.outer import OuterQuery, PartColumns
 from discreet.plan.plan import Plan, alone
 from discreet.plan.query import Query, decided, is_chosen, kind_of
-from discreet.plan.question import Question, read_question
+from discreet.plan.question import OF_ONE_UNIT, Question, read_question
 from discreet.plan.rules import RULES
 from discreet.plan.rules.common import measured_apart
 from discreet.plan.rules.rule import Rule, improved
@@ -138,6 +138,8 @@ def _plan_results(
         found = split(sql, tables, None if type_of is None else type_of_result)
     except RecursionError:
         found = None
+    except UnsupportedQuery as error:
+        raise (refused if refused.message.startswith(OF_ONE_UNIT) else error) from None
     if found is None:
         raise refused
     if terms.report_share:

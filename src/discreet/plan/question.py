@@ -46,6 +46,9 @@ from discreet.query.parse import (
 from discreet.query.relation.rows import ReadRows, draft
 from discreet.query.scope import Scope
 
+OF_ONE_UNIT = "Each group would be of one unit"
+"""The beginning of a refusal that says more of a query than whatever else stands in it."""
+
 MOST_MEASURES = 200
 """Different noisy columns in one question."""
 
@@ -503,7 +506,7 @@ def _refuse_units_as_groups(keys: GroupKeys, scope: Scope) -> None:
     if own and keys.lists is None:
         named = own[0]
         raise UnsupportedQuery(
-            f"Each group would be of one unit, as {named!r} says whose a row is, and so small a group is never shown.",
+            f"{OF_ONE_UNIT}, as {named!r} says whose a row is, and so small a group is never shown.",
             hint="leave it out of GROUP BY; for averages over units put it inside: SELECT AVG(least(n, 40)) FROM "
             f"(SELECT {named}, COUNT(*) AS n FROM … GROUP BY {named}) units",
         )
