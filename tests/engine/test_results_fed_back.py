@@ -116,6 +116,11 @@ def _cells(query: Query, frame: pd.DataFrame, value: Any) -> dict[Any, list[int]
         return exact_all(query, lambda text: backend.rows(text, {n: given[n] for n in names if f"${n}" in text}))[0]
 
 
+def test_a_subquery_that_names_the_table_around_it_is_no_value() -> None:
+    with connected() as session, pytest.raises(UnsupportedQuery, match="aggregates over people"):
+        session.plan("SELECT COUNT(*) AS n FROM t WHERE x > (SELECT AVG(x) FROM t o WHERE o.k = t.k)", epsilon=1)
+
+
 def test_everybody_before_the_condition_pays_whatever_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     without_noise(monkeypatch, lambda query, cells: seen.append(cells))

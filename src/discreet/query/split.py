@@ -438,7 +438,7 @@ class _Splitter:
         """
         if self.type_of is None:
             return
-        for node in [n for e in read for n in _queries_in(e)]:
+        for node in [n for e in read for n in _queries_in(e) if not _names_around(n)]:
             try:
                 found = self.query(node, scope, inside=False)
             except (UnknownColumn, UnsupportedQuery):
@@ -845,6 +845,13 @@ def _refuse_beside() -> Never:
         "A result stands beside people's rows here: noisy numbers cannot choose among rows in the same query.",
         hint="ask for the result first, and write its value into the query over people's rows",
     )
+
+
+def _names_around(node: exp.Expr) -> bool:
+    """Whether a subquery names a table that is none of its own, as with `t.k` in FROM t AS other."""
+    own = {a.name.lower() for a in node.find_all(exp.TableAlias)}
+    own |= {t.name.lower() for t in node.find_all(exp.Table) if not t.alias}
+    return any(c.table and c.table.lower() not in own for c in node.find_all(exp.Column))
 
 
 def _refuse_correlated() -> Never:
