@@ -132,11 +132,11 @@ OTHER_KIND = "HISTOGRAM with bins needs numbers, or dates and times, and ends of
         ("length(APPROX_TOP_K(region, 2))", UnsupportedQuery, NO_PARTS),
         ("coalesce(HISTOGRAM(day), HISTOGRAM(day))", UnsupportedQuery, NO_PARTS),
         ("HISTOGRAM(day) IS NULL", UnsupportedQuery, NO_PARTS),
-        ("STRING_AGG(region, ',')", UnsupportedQuery, "STRING_AGG is not supported here."),
-        ("LISTAGG(region)", UnsupportedQuery, "LISTAGG is not supported here."),
-        ("LIST(region)", UnsupportedQuery, "LIST is not supported here."),
-        ("ANY_VALUE(region)", UnsupportedQuery, "ANY_VALUE is not supported here."),
-        ("MAX_BY(region, day)", UnsupportedQuery, "MAX_BY is not supported here."),
+        ("STRING_AGG(region, ',')", UnsupportedQuery, "STRING_AGG would show values of single rows."),
+        ("LISTAGG(region)", UnsupportedQuery, "STRING_AGG would show values of single rows."),
+        ("LIST(region)", UnsupportedQuery, "LIST would show values of single rows."),
+        ("ANY_VALUE(region)", UnsupportedQuery, "ANY_VALUE would show values of single rows."),
+        ("MAX_BY(region, day)", UnsupportedQuery, "MAX_BY would show values of single rows."),
     ],
 )  # fmt: skip
 def test_what_has_no_answer_is_refused_by_name_with_a_way_round(

@@ -16,7 +16,7 @@ from discreet.errors import DiscreetError
 
 CORPORA = Path(__file__).parent / "corpora"
 
-ANSWERED = {"smartnoise": 143, "omop_library": 118, "google_docs": 53}
+ANSWERED = {"smartnoise": 144, "omop_library": 118, "google_docs": 53}
 """Of each file, how many; a change that answers more writes more here."""
 
 

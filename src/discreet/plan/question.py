@@ -42,6 +42,7 @@ from discreet.query.parse import (
     is_aggregate,
     parse_select,
     refuse_end,
+    with_earlier_names,
 )
 from discreet.query.relation.rows import ReadRows, draft
 from discreet.query.scope import Scope
@@ -117,9 +118,10 @@ def bind_answer(
             if row in keys:
                 return Key(keys.index(row), row.type)  # type: ignore[arg-type]  # keys are typed, unlike a bare NULL
             if isinstance(e, exp.Column):
+                add = f"add it: GROUP BY …, {e.sql('duckdb')}; " if keys else ""
                 raise UnsupportedQuery(
                     f"The column {e.name!r} must be in GROUP BY or inside an aggregate.",
-                    hint="single rows are never released",
+                    hint=f"{add}single rows are never released",
                 )
         if is_aggregate(e):
             name, arguments = read_aggregate(e, scope)
@@ -356,10 +358,10 @@ def _bound(
     *,
     selects: bool,
 ) -> Question:
-    items = select.items
+    items = with_earlier_names(select.items, scope.knows)
     passing = _filter(select, scope)
     exprs = group_nodes(items, select.group, scope.knows)
-    grouped = tuple(dict.fromkeys(_key(e, scope) for e in exprs))
+    grouped = tuple(dict.fromkeys(k for e in exprs if columns_of(k := _key(e, scope)) or select.sets is not None))
     joint = () if select.sets is not None else scope.joint(grouped)
     named_keys = _named(items, scope, grouped, outputs) if outputs else {}
     most = 0 if table.min_people > 1 else MOST_SHOWN if selects else None
@@ -455,7 +457,9 @@ def _sets(select: Select, scope: Scope, keys: GroupKeys, measures: Measures) -> 
         return None
     found = []
     for nodes in select.sets:
-        exprs = [_key(e, scope) for e in group_nodes(select.items, nodes, scope.knows)]
+        exprs = [_key(e, scope) for e in group_nodes(with_earlier_names(select.items, scope.knows), nodes, scope.knows)]
+        if not all(map(columns_of, exprs)):
+            raise UnsupportedQuery("A constant cannot be a key of grouping sets.", hint="leave it out of them")
         found.append(tuple(sorted({keys.exprs.index(e) for e in exprs})))
     if not any(len(s) == len(keys.exprs) for s in found):
         raise UnsupportedQuery(
@@ -480,11 +484,11 @@ def _canonical(measures: Sequence[Measure], outer: Outer) -> tuple[tuple[Measure
 
 def _key(node: exp.Expr, scope: Scope) -> Expr:
     if has_aggregate(node):
-        raise UnsupportedQuery("An aggregate cannot be a group key.", hint="group by columns or expressions of them")
-    key = bind_row(node, scope)
-    if key.type is None or not columns_of(key):
-        raise UnsupportedQuery("A constant cannot be a group key.", hint="group by columns or expressions of them")
-    return key
+        what, inside = ("A window", "put it into a subquery") if node.find(exp.Window) else ("An aggregate", "")
+        raise UnsupportedQuery(
+            f"{what} cannot be a group key.", hint=inside or "group by columns or expressions of them"
+        )
+    return bind_row(node, scope)
 
 
 def _named(

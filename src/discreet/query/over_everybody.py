@@ -29,8 +29,6 @@ def with_aggregates(tree: _Tree) -> tuple[_Tree, tuple[str, ...]]:
     Guarantee:
         It looks at the text alone. It returns a query like any other: all that bears privacy is decided of that one.
     """
-    if tree.find(exp.Window) is None:
-        return tree, ()
     changed, said = tree.copy(), list[str]()
     for select in list(changed.find_all(exp.Select)):
         said += _grouped(select)

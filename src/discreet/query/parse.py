@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Never
+from typing import Never, TypeVar
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
@@ -20,8 +20,9 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.query.grouping_sets import Nodes, grouping_sets
 from discreet.query.over_everybody import with_aggregates
-from discreet.query.spelling import respelled
+from discreet.query.spelling import SAID, respelled
 
+_T = TypeVar("_T")
 _DUCKDB = Dialect.get_or_raise("duckdb")
 
 LONGEST = 100_000
@@ -98,7 +99,11 @@ def parse_select(sql: str, tables: Sequence[str] = (), *, fed: bool = False) -> 
             "UNION, INTERSECT and EXCEPT of these rows are not supported here: they are of people.",
             hint="aggregate on each side, or leave ALL out, so that each row is a group",
         )
-    tree, said = with_aggregates(query)
+    tree, said = with_aggregates(query) if query.find(exp.Window) else (query, ())
+    said = (*dict.fromkeys(query.meta.get(SAID, ())), *said)
+    for source in [tree.args.get("from_"), *(tree.args.get("joins") or [])]:
+        if source is not None and source.this.args.get("pivots"):
+            refuse_beside(source.this, "pivots")
     _refuse_windows_of_rows(tree)
     _group_distinct(tree)
     for name, part in tree.args.items():
@@ -187,6 +192,27 @@ def group_nodes(
     return nodes
 
 
+def with_earlier_names(
+    items: Sequence[tuple[str | None, _T]], is_column: Callable[[exp.Column], bool]
+) -> list[tuple[str | None, _T]]:
+    """Return output columns in which the name of an earlier one, that is no column, is what it stands for."""
+    named: dict[str, exp.Expr] = {}
+    found: list[tuple[str | None, _T]] = []
+    for name, e in items:
+        made = e
+        if named and isinstance(e, exp.Expr) and e.name.lower() not in ENDS:
+            used = [c for c in e.find_all(exp.Column) if not c.table and c.name.lower() in named and not is_column(c)]
+            if used:
+                root = exp.Paren(this=e.copy())
+                for c in [c for c in root.find_all(exp.Column) if c in used]:
+                    c.replace(exp.Paren(this=named[c.name.lower()].copy()))
+                made = root.this
+        if name and isinstance(made, exp.Expr):
+            named.setdefault(name.lower(), made)
+        found.append((name, made))
+    return found
+
+
 def default_name(node: exp.Expr, place: int) -> str:
     """Return what an output column is called when it was given no name."""
     if isinstance(node, exp.Column):
@@ -273,10 +299,8 @@ def parse_query(sql: object, tables: Sequence[str] = ()) -> exp.Query:
     keep_words(tree, tokens)
     if not isinstance(tree, exp.Select | exp.SetOperation):
         raise UnsupportedQuery(_ONLY_SELECT, hint="write one SELECT, without brackets around it")
-    check_size(tree)
-    if tree.find(exp.Anonymous, exp.ApproxDistinct, exp.Distinct, exp.Fetch) or any(
-        t.db for t in tree.find_all(exp.Table)
-    ):
+    kinds = check_size(tree)
+    if not kinds.isdisjoint(RESPELLED) or any(t.args.get("db") for t in tree.find_all(exp.Table)):
         respelled(tree, tables)
     return tree
 
@@ -485,8 +509,16 @@ _NESTED = 6
 _COPIED = frozenset({"DIV0", "DIV0NULL"})
 
 
-def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> None:
-    """Refuses a question whose parts would be read too often: x BETWEEN a AND b reads x twice, CASE x WHEN … once for
+RESPELLED = frozenset(
+    {exp.Anonymous, exp.ApproxDistinct, exp.Between, exp.Distinct, exp.Fetch, exp.TimeToStr, exp.Tuple}
+)
+"""Nodes of which some have another spelling; Tuple stands in those of IN and of equations."""
+
+
+def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> set[type[exp.Expr]]:
+    """Return the kinds of nodes that there are.
+
+    It refuses a question whose parts would be read too often: x BETWEEN a AND b reads x twice, CASE x WHEN … once for
     each arm, x % y reads y twice, and fmod and nodes that are read `twice` all of their parts.
 
     Raises:
@@ -510,6 +542,7 @@ def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> Non
         sizes[id(node)] = 1 + parts
     if sizes[id(tree)] > len(nodes) + MOST_NODES:
         refuse_size()
+    return {type(node) for node in nodes}
 
 
 def check_calls(tokens: Sequence[Token]) -> None:
@@ -582,6 +615,20 @@ def refuse_end() -> Never:
     )
 
 
+SINGLE_ROWS = "would show values of single rows"
+
+
+def refuse_single_rows(name: str) -> Never:
+    """Refuses an aggregate that shows values of single rows.
+
+    Raises:
+        UnsupportedQuery: always.
+    """
+    raise UnsupportedQuery(
+        f"{name} {SINGLE_ROWS}.", hint="GROUP BY the value and count it: SELECT x, COUNT(*) … GROUP BY x"
+    )
+
+
 AGGREGATE_NAMES = frozenset({"mean", "every", "histogram", "sum_within", "count_within"})
 """Aggregates that the parser leaves as names, in lower case."""
 
@@ -624,6 +671,8 @@ def word(node: exp.Expr) -> str:
             pass
         case _:
             return type(node).__name__.upper()
+    if node.key == "groupconcat" and node.meta.get(_WORD) != "GROUP_CONCAT":
+        return "STRING_AGG"  # DuckDB's writer has another word
     if _WORD in node.meta:
         return str(node.meta[_WORD])
     name = node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).partition("(")[0]

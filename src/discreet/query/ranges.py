@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from discreet.catalog.schema import Fact, Range, Values
 from discreet.catalog.types import Type
-from discreet.query.expr import Call, Column, Expr, Literal, columns_of, walk
+from discreet.query.expr import Call, Column, Expr, Literal, columns_of
 from discreet.query.functions import FUNCTIONS, image
 from discreet.query.functions.calendar import moment_range
 from discreet.query.functions.function import EVERYTHING, Bound, Interval
@@ -48,9 +48,11 @@ def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
             return _extreme(name, args, facts)
         case Call("length", (text,), _):
             return 0, _longest(text)
+        case Call("strlen", (text,), _):
+            return 0, 4 * _longest(text)
         case Call(name, args, _):
             found = image(name, [range_of(a, facts) for a in args])
-            return (0, 0) if found == EVERYTHING and _is_never(name, args) else found
+            return (0, 0) if found == EVERYTHING and _is_never(expr) else found
         case _:
             return EVERYTHING
 
@@ -128,15 +130,16 @@ def never_null(expr: Expr) -> bool:
             return False
 
 
-def _is_never(name: str, args: Sequence[Expr]) -> bool:
-    """Whether a call is NULL on every row, since a constant in it is: CAST('no date' AS DATE)."""
-    if FUNCTIONS[name].takes_null:
-        return False
-    return any(not columns_of(a) and _is_constant(a) and a.of_row({}) is None for a in args)
-
-
-def _is_constant(expr: Expr) -> bool:
-    return all(isinstance(e, Call | Literal) for e in walk(expr))
+def _is_never(expr: Expr) -> bool:
+    """Whether it is NULL on every row, as a NULL that is written in it makes it."""
+    match expr:
+        case Literal(value, _):
+            return value is None
+        case Call("coalesce", args, _):
+            return all(map(_is_never, args))
+        case Call(name, args, _):
+            return not FUNCTIONS[name].takes_null and any(map(_is_never, args))
+    return False
 
 
 def _is_null(expr: Expr) -> bool:

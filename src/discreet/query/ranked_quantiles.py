@@ -276,11 +276,14 @@ def body_of(source: exp.Expr, select: exp.Select) -> exp.Select | None:
         case exp.Subquery():
             return _select_in(source)
         case exp.Table(db=""):
-            reads = [t for t in select.root().find_all(exp.Table) if t.name.lower() == source.name.lower()]
             match _named(source, select):
-                case exp.CTE(this=exp.Select() as body) if len(reads) == 1:
+                case exp.CTE(this=exp.Select() as body) if _times_named(select.root(), source.name) == 1:
                     return body
     return None
+
+
+def _times_named(tree: exp.Expr, name: str) -> int:
+    return sum(1 for t in tree.find_all(exp.Table) if t.name.lower() == name.lower())
 
 
 def _select_in(source: exp.Expr) -> exp.Select | None:
@@ -304,9 +307,9 @@ def _named(table: exp.Table, inside: exp.Expr) -> exp.CTE | None:
     above: exp.Expr | None = inside
     while above is not None:
         clause: exp.Expr | None = above.args.get("with_")
-        for cte in clause.find_all(exp.CTE) if clause is not None else []:
-            if cte.parent is clause and cte.alias.lower() == table.name.lower():
-                return cte
+        for cte in clause.expressions if clause is not None else []:
+            if cte.alias.lower() == table.name.lower():
+                return cte  # type: ignore[no-any-return]  # a WITH holds no other nodes
         above = above.parent
     return None
 

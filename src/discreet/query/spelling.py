@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 SCHEMAS = ("main", "public", "dbo")
 """Schemas that databases give a table of which no schema is said."""
+_SYSTEM = ("information_schema", "pg_catalog", "sys", "temp", "system")
+SAID = "read as"
+"""The key of a tree's notes of what was read as something else."""
 
 _AGGREGATES: dict[str, type[exp.Expr]] = {
     "var": exp.Variance,
@@ -21,6 +24,10 @@ _AGGREGATES: dict[str, type[exp.Expr]] = {
 
 def respelled(tree: exp.Query, tables: Sequence[str]) -> None:
     """Put DuckDB's spelling in place of others; `tables` are the names of the connected tables."""
+    for node in list(tree.find_all(*_CONDITIONS)):
+        made = _CONDITIONS[type(node)](node)
+        if made is not None:
+            node.replace(made)
     for node in list(tree.find_all(exp.Anonymous)):
         kind = _AGGREGATES.get(node.name.lower())
         if kind is not None and len(node.expressions) == 1:
@@ -37,6 +44,60 @@ def respelled(tree: exp.Query, tables: Sequence[str]) -> None:
         if fetch.parent is not None and plain and fetch.args.get("count") is not None:
             fetch.parent.set("limit", exp.Limit(expression=fetch.args["count"]))
     _unqualify(tree, tables)
+
+
+def symmetric(node: exp.Expr) -> exp.Expr | None:
+    """Read x BETWEEN SYMMETRIC a AND b: the ends in either order."""
+    if not node.args.get("symmetric"):
+        return None
+    ends = node.args["low"], node.args["high"]
+    either = [exp.Between(this=node.this.copy(), low=a.copy(), high=b.copy()) for a, b in (ends, ends[::-1])]
+    return exp.Paren(this=exp.Or(this=either[0], expression=either[1]))
+
+
+def listed(node: exp.Expr, equal: type[exp.Expr] = exp.NullSafeEQ) -> exp.Expr | None:
+    """Read x IN (VALUES (1), (2)) as IN (1, 2), and (a, b) IN ((1, 2), (3, 4)) as conditions on a and b.
+
+    DuckDB compares the parts of a tuple as `equal`, and NULL is equal to NULL there.
+    """
+    options = node.expressions
+    match options:
+        case [exp.Values(expressions=rows, args={"alias": None} | {})]:
+            options = rows
+    options = [o.expressions[0] if o.key == "tuple" and len(o.expressions) == 1 else o for o in options]
+    if node.this.key == "tuple":
+        pairs = [equal_tuples(exp.EQ(this=node.this, expression=o), equal) for o in options]
+        met = [p for p in pairs if p is not None]
+        return exp.paren(exp.or_(*met), copy=False) if met and len(met) == len(pairs) else None
+    return (
+        None if options == node.expressions else exp.In(this=node.this.copy(), expressions=[o.copy() for o in options])
+    )
+
+
+def equal_tuples(node: exp.Expr, equal: type[exp.Expr] = exp.NullSafeEQ) -> exp.Expr | None:
+    """Read (a, b) = (1, 2), part by part."""
+    one, other = node.this, node.expression
+    if {one.key, other.key} != {"tuple"} or len(one.expressions) != len(other.expressions):
+        return None
+    parts = [equal(this=a.copy(), expression=b.copy()) for a, b in zip(one.expressions, other.expressions, strict=True)]
+    return exp.paren(exp.and_(*parts), copy=False)
+
+
+def _format_first(node: exp.Expr) -> exp.Expr | None:
+    """strftime('%Y', x), whose arguments DuckDB takes in either order."""
+    form = node.args["format"]
+    if node.this.key != "literal" or form.key == "literal":
+        return None
+    return exp.TimeToStr(this=form.copy(), format=node.this.copy())
+
+
+_CONDITIONS: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]] = {
+    exp.Between: symmetric,
+    exp.In: listed,
+    exp.EQ: equal_tuples,
+    exp.TimeToStr: _format_first,
+}
+"""Conditions and functions, and what stands in their place; None where they stay."""
 
 
 def _count_one(node: exp.Distinct) -> None:
@@ -77,8 +138,11 @@ def _unqualify(tree: exp.Query, tables: Sequence[str]) -> None:
             if not table.alias:
                 table.set("alias", exp.TableAlias(this=table.this.copy()))
             table.set("this", exp.to_identifier(whole, quoted=True))
-        elif schema.lower() not in SCHEMAS or table.name.lower() in named or table.name.lower() not in known:
+        elif schema.lower() in _SYSTEM or table.name.lower() in named or table.name.lower() not in known:
             continue
+        elif schema.lower() not in SCHEMAS:
+            said = f"{table.sql('duckdb', comments=False).partition(' AS ')[0]} is read as the connected table"
+            tree.meta.setdefault(SAID, []).append(f"{said} {known[table.name.lower()]!r}.")
         table.set("db", None)
         table.set("catalog", None)
         schemas.add(schema.lower())

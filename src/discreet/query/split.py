@@ -42,6 +42,7 @@ from discreet.query.relation.names import Names
 from discreet.query.relation.nested import without_subqueries
 from discreet.query.relation.query import read_query
 from discreet.query.relation.sources import conjuncts, is_nested, read_from
+from discreet.query.spelling import SAID
 
 MOST_PARTS = 100
 """Measured parts of one query."""
@@ -113,7 +114,9 @@ def split(sql: str, tables: Sequence[TableSchema], type_of: TypeOf | None = None
     Raises:
         UnknownColumn, UnsupportedQuery: what stands around the parts reads people's rows, or a part cannot be read.
     """
-    tree, said = with_aggregates(parse_query(sql, [t.name for t in tables]))
+    query = parse_query(sql, [t.name for t in tables])
+    tree, said = with_aggregates(query) if query.find(exp.Window) else (query, ())
+    said = (*dict.fromkeys(query.meta.get(SAID, ())), *said)
     if not _is_more(tree):
         return None
     private = [t.unit for t in tables if not t.public]
@@ -553,7 +556,8 @@ class _Part:
             made.set("where", exp.Where(this=exp.and_(*(c.copy() for c in conditions))))
         sets = sets_of(tree)
         if sets is not None:
-            resolved = [exp.Tuple(expressions=[k.copy() for k in group_nodes(self.items, s)]) for s in sets]
+            keys = [[k.copy() for k in group_nodes(self.items, s)] for s in sets]
+            resolved = [exp.Paren(this=k[0]) if len(k) == 1 else exp.Tuple(expressions=k) for k in keys]
             made.set("group", exp.Group(expressions=[exp.GroupingSets(expressions=resolved)]))
         elif self.keys:
             made.set("group", exp.Group(expressions=[k.copy() for k in self.keys.values()]))

@@ -188,7 +188,13 @@ _RESULTS: dict[type[exp.Expr], Kind] = {
     exp.ToDays: _INTERVAL,
     **dict.fromkeys((exp.DateFromParts, exp.LastDay), "DATE"),
 }
-_NAMED = {"isfinite": "BOOLEAN", "date_sub": "BIGINT", "to_months": _INTERVAL, "to_microseconds": _INTERVAL}
+_NAMED = {
+    "isfinite": "BOOLEAN",
+    "strlen": "BIGINT",
+    "date_sub": "BIGINT",
+    "to_months": _INTERVAL,
+    "to_microseconds": _INTERVAL,
+}
 
 
 Number: TypeAlias = int | Fraction | float

@@ -221,7 +221,7 @@ _PLAIN = (
     "DateDiff DateFromParts LastDay"
 )
 _OF_ONE_ROW = frozenset(getattr(exp, name) for name in _PLAIN.split())
-_NAMED = frozenset({"isfinite", "date_part", "date_sub", "to_months", "to_microseconds"})
+_NAMED = frozenset({"isfinite", "strlen", "date_part", "date_sub", "to_months", "to_microseconds"})
 
 
 def is_written(e: exp.Expr, number: int) -> bool:

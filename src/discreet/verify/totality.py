@@ -324,6 +324,8 @@ def _named(e: exp.Anonymous, parts: Sequence[Value]) -> Value:
     name = e.name.lower()
     if name == "hash":
         return Value(None)  # by which groups are ordered, and nothing else is made of it
+    if name == "strlen" and parts[0].kind in ("VARCHAR", NULL):
+        return of_kind("BIGINT")
     if name == "isfinite" and (is_real(parts[0].kind) or parts[0].kind in _TIMES):
         return Value("BOOLEAN")
     if name == "date_part" and _is_text(e.expressions[0]) and parts[1].kind in _TIMES:

@@ -20,8 +20,7 @@ from discreet.plan.aggregates.call import HINT, AggregateCall, Applied
 from discreet.plan.aggregates.columns import one_where
 from discreet.query.bind import as_condition, bind_row, coerce
 from discreet.query.expr import Expr, Literal
-from discreet.query.parse import has_aggregate as has_aggregate
-from discreet.query.parse import is_aggregate, word
+from discreet.query.parse import is_aggregate, refuse_single_rows, word
 from discreet.query.scope import Scope
 
 
@@ -50,6 +49,9 @@ def read_aggregate(node: exp.Expr, scope: Scope) -> Applied:
         node = node.this
     form = BY_NAME.get(node.name.lower()) if isinstance(node, exp.Anonymous) else BY_NODE.get(type(node))
     if form is None:
+        inner = node.this if node.key in ("ignorenulls", "respectnulls") else node
+        if inner.key in ("anyvalue", "arrayagg", "first", "groupconcat", "last", "argmax", "argmin"):
+            refuse_single_rows(word(node))
         raise UnsupportedQuery(f"{word(node)} is not supported here.", hint=HINT)
     if any(part and place not in form.places for place, part in node.args.items()):
         raise UnsupportedQuery(f"This form of {word(node)} is not supported here.", hint=HINT)

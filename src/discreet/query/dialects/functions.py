@@ -13,15 +13,17 @@ from typing import TypeAlias
 from sqlglot import exp, parse_one
 
 from discreet.catalog.types import Type
+from discreet.errors import UnsupportedQuery
 from discreet.query.dialects.kinds import DialectQuery
-from discreet.query.parse import ENDS
+from discreet.query.parse import ENDS, refuse_single_rows
+from discreet.query.spelling import equal_tuples, listed, symmetric
 
 Rule: TypeAlias = "Callable[[exp.Expr, DialectQuery], exp.Expr]"
 
 _ALIKE = {"YEAR": "YEAR", "QUARTER": "QUARTER", "MONTH": "MONTH", "DAY": "DAY", "HOUR": "HOUR", "MINUTE": "MINUTE"}
 _SUNDAY_0, _SUNDAY_1 = "DAYOFWEEK", "DAYOFWEEK + 1"
 PARTS: dict[str, dict[str, str]] = {
-    "postgres": {**_ALIKE, "DOW": _SUNDAY_0, "ISODOW": "ISODOW", "DOY": "DAYOFYEAR", "WEEK": "WEEK"},
+    "postgres": {**_ALIKE, "EPOCH": "EPOCH", "DOW": _SUNDAY_0, "ISODOW": "ISODOW", "DOY": "DAYOFYEAR", "WEEK": "WEEK"},
     "bigquery": {**_ALIKE, "DAYOFWEEK": _SUNDAY_1, "DAYOFYEAR": "DAYOFYEAR", "ISOWEEK": "WEEK"},
     "snowflake": {
         **_ALIKE,
@@ -115,7 +117,7 @@ NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
     exp.SplitPart: _known("this", "delimiter", "part_index"),
     exp.WidthBucket: _known("this", "min_value", "max_value", "num_buckets"),
     exp.In: _known("this", "expressions", "query"),
-    exp.Between: _known("this", "low", "high"),
+    exp.Between: _known("this", "low", "high", "symmetric"),
     exp.Trunc: _known("this", marks=("fractions_supported",)),
     exp.Coalesce: _known("this", "expressions", marks=("is_nvl", "is_null")),
     exp.Case: _known("this", "ifs", "default"),
@@ -299,7 +301,7 @@ def _spelled(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if reader.kinds.of(moment) in (Type.DATE, Type.TIMESTAMP) and _parts(node) == {"this", "format"}:
         if reader.dialect == "postgres":  # whose format the parser has put into another spelling, not knowing all of it
             form = parse_one(node.sql(dialect="postgres"), dialect="duckdb").args.get("format")
-        whole = form.name if isinstance(form, exp.Literal) else ""
+        whole = re.sub(r"(%\w)strict", r"\1", form.name) if isinstance(form, exp.Literal) else ""
         if reader.dialect == "postgres" or (isinstance(node, exp.ToChar) and _PARTS.fullmatch(whole)):
             return exp.Anonymous(this="TO_CHAR", expressions=[reader.read(moment), exp.Literal.string(whole)])
         if isinstance(node, exp.TimeToStr) and _FORMAT.fullmatch(whole):
@@ -405,15 +407,81 @@ def _percentile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     reader.refuse(node)
 
 
-def _quantile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
-    """Spark's percentile(x, p), which lies between values."""
-    if _parts(node) != {"this", "quantile"} or reader.dialect != "spark":
-        reader.refuse(node)
-    return exp.PercentileCont(this=reader.read(node.this), expression=reader.read(node.args["quantile"]))
+def _quantile(kind: type[exp.Expr]) -> Rule:
+    """Spark's percentile(x, p), which lies between values, and percentile_approx(x, p), which is one."""
+
+    def rule(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+        if _parts(node) != {"this", "quantile"} or reader.dialect != "spark":
+            reader.refuse(node)
+        return kind(this=reader.read(node.this), expression=reader.read(node.args["quantile"]))
+
+    return rule
+
+
+def _one_of_quantiles(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """BigQuery's APPROX_QUANTILES(x, n)[OFFSET(i)]: the quantile of i / n, and the least and the largest value."""
+    match node.this, node.expressions:
+        case exp.ApproxQuantiles(this=value, expression=exp.Literal(is_string=False) as of), [exp.Literal() as at]:
+            place, parts = int(at.name) - int(node.args.get("offset") or 0), int(of.name)
+            if place in (0, parts):
+                return (exp.Max if place else exp.Min)(this=reader.read(value))
+            if 0 < place < parts:
+                share = exp.Literal.number(f"{place / parts:.15g}")
+                return exp.PercentileDisc(this=reader.read(value), expression=share)
+    reader.refuse(node)
+
+
+def _units_between(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """BigQuery's TIMESTAMP_DIFF, which counts whole units, and DATETIME_DIFF, which counts borders."""
+    unit = node.args["unit"].name.upper()
+    whole = node.key == "timestampdiff"
+    known = (
+        ("DAY", "HOUR", "MINUTE", "SECOND")
+        if whole
+        else ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
+    )
+    moments = all(reader.kinds.of(e) is Type.TIMESTAMP for e in (node.this, node.expression))
+    if unit not in known or not moments or not _parts(node) <= {"this", "expression", "unit", "date_part_boundary"}:
+        reader.refuse(node, "may count in another way", f"of two times, {', '.join(known)} are read")
+    start, end, name = reader.read(node.expression), reader.read(node.this), exp.Literal.string(unit.lower())
+    if whole:
+        return exp.Anonymous(this="DATE_SUB", expressions=[name, start, end])
+    return exp.DateDiff(this=end, expression=start, unit=exp.Var(this=unit), date_part_boundary=True)
+
+
+def _as_time(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """BigQuery's TIMESTAMP(x) of a date or time."""
+    if not _parts(node) <= {"this", "with_tz"} or reader.kinds.of(node.this) not in (Type.DATE, Type.TIMESTAMP):
+        reader.refuse(node, "reads what is no date or time", "CAST it to DATETIME first")
+    return exp.Cast(this=reader.read(node.this), to=exp.DataType.build("TIMESTAMP", dialect="duckdb"))
+
+
+def _single_rows(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """Refuse aggregates that would show values of single rows."""
+    refuse_single_rows(node.sql(reader.dialect).partition("(")[0].upper())
+
+
+def _lateral(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    raise UnsupportedQuery(
+        "LATERAL is not supported here.", hint="GROUP BY the column in a subquery of FROM, and join it"
+    )
+
+
+def _window(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """Read a window; Snowflake's RATIO_TO_REPORT(x) OVER (…) is x / SUM(x) OVER (…)."""
+    function = node.this
+    if function.key != "anonymous" or function.name.upper() != "RATIO_TO_REPORT" or len(function.expressions) != 1:
+        return reader.rebuilt(node)
+    summed = node.copy()
+    summed.set("this", exp.Sum(this=function.expressions[0].copy()))
+    return exp.Div(this=exp.Paren(this=reader.read(function.expressions[0])), expression=reader.rebuilt(summed))
 
 
 def _ours(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """Functions that only private databases have."""
+    if node.name.lower() == "age":
+        years = "count years: EXTRACT(YEAR FROM a) - EXTRACT(YEAR FROM b), or days between two dates"
+        reader.refuse(node, "is an interval of years, months and days, which is not supported", years)
     if node.name.lower() not in (*ENDS, "sum_within", "count_within", "dp_clamp"):
         reader.refuse(node)
     return exp.Anonymous(this=node.name, expressions=[reader.read(e) for e in node.expressions])
@@ -675,7 +743,10 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.If: _arm,
     exp.Nvl2: _nvl2,
     exp.Div: _divide,
-    exp.SafeDivide: lambda node, of: exp.Div(this=of.read(node.this), expression=of.read(node.expression)),
+    exp.SafeDivide: _safe(exp.Div),
+    exp.In: lambda node, of: listed(made := of.rebuilt(node), exp.EQ) or made,
+    exp.EQ: lambda node, of: equal_tuples(made := of.rebuilt(node), exp.EQ) or made,
+    exp.Between: lambda node, of: symmetric(made := of.rebuilt(node)) or made,
     exp.SafeAdd: _safe(exp.Add),
     exp.SafeSubtract: _safe(exp.Sub),
     exp.SafeMultiply: _safe(exp.Mul),
@@ -710,7 +781,15 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.LogicalOr: _either("BOOL_OR"),
     exp.LogicalAnd: _either("BOOL_AND"),
     exp.WithinGroup: _percentile,
-    exp.Quantile: _quantile,
+    exp.Quantile: _quantile(exp.PercentileCont),
+    exp.ApproxQuantile: _quantile(exp.PercentileDisc),
+    exp.Bracket: _one_of_quantiles,
+    exp.TimestampDiff: _units_between,
+    exp.DatetimeDiff: _units_between,
+    exp.Timestamp: _as_time,
+    exp.Window: _window,
+    exp.Lateral: _lateral,
+    **dict.fromkeys((exp.AnyValue, exp.ArrayAgg, exp.GroupConcat, exp.First, exp.Last), _single_rows),
     exp.EqualNull: lambda node, of: exp.NullSafeEQ(this=of.read(node.this), expression=of.read(node.expression)),
     exp.NEQ: _unequal,
     exp.Anonymous: _ours,

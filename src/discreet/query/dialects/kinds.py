@@ -106,6 +106,8 @@ class Kinds:
                 return _TARGETS.get(word)
             case exp.Date() | exp.TsOrDsToDate():
                 return Type.DATE
+            case exp.Timestamp() | exp.TimestampTrunc() | exp.DatetimeTrunc():
+                return Type.TIMESTAMP
         return next((kind for types, kind in _KINDS if isinstance(node, types)), None)
 
     def _column(self, column: exp.Column, depth: int) -> Type | None:

@@ -229,6 +229,7 @@ TEXT = (
     _stripped("trim", str.strip),
     _stripped("ltrim", str.lstrip),
     _stripped("rtrim", str.rstrip),
+    Function("strlen", exactly([_T], _I), template("strlen({0})"), lambda x: len(x.encode()), lambda _: (0, math.inf)),
     Function("length", exactly([_T], _I), template("length({0})"), len, lambda _: (0, math.inf)),
     Function("||", _concat_signature, _concat_sql, lambda *a: _short("".join(a))),
     Function("concat_ws", _joined_signature, _joined_sql, _joined, takes_null=True),

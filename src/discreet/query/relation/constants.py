@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import calendar
+import datetime as dt
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -73,6 +75,9 @@ def _elements(node: exp.Expr) -> list[exp.Expr] | None:
         return list(node.expressions) or None
     if not isinstance(node, exp.GenerateSeries):
         return None
+    step = node.args.get("step")
+    if step is not None and step.key == "interval":
+        return _moments(node, step)
     ends = [_whole(node.args.get(name), start) for name, start in (("start", None), ("end", None), ("step", 1))]
     if any(end is None for end in ends):
         return None
@@ -85,6 +90,35 @@ def _elements(node: exp.Expr) -> list[exp.Expr] | None:
             f"A run of numbers has 1 to {MOST_LISTED:,} of them here.", hint="connect a longer list as a public table"
         )
     return [exp.Literal.number(n) for n in run]
+
+
+def _moments(node: exp.Expr, step: exp.Expr) -> list[exp.Expr] | None:
+    """Return the times of a run of days, weeks or months between two written dates."""
+    ends = [node.args[name].this if node.args[name].key == "cast" else node.args[name] for name in ("start", "end")]
+    count, unit = step.this, step.text("unit").upper().removesuffix("S")
+    try:
+        start, end = (dt.datetime.fromisoformat(e.name) for e in ends)
+        by = int(count.name)
+        end.replace(year=end.year + 1 + by)  # no step leaves the calendar
+    except (ValueError, TypeError):
+        return None
+    found: list[dt.datetime] = []
+    moment = start
+    while unit in _DAYS | _MONTHS and by > 0 and len(found) <= MOST_LISTED:
+        if moment > end or (moment == end and node.args.get("is_end_exclusive")):
+            break
+        found.append(moment)
+        months = moment.month - 1 + by * _MONTHS.get(unit, 0)
+        first = moment.replace(year=moment.year + months // 12, month=months % 12 + 1, day=1)
+        day = min(moment.day, calendar.monthrange(first.year, first.month)[1])
+        moment = first.replace(day=day) + dt.timedelta(days=by * _DAYS.get(unit, 0))
+    if not 0 < len(found) <= MOST_LISTED:
+        return None
+    return [exp.cast(exp.Literal.string(m.isoformat(" ")), exp.DataType.Type.TIMESTAMP) for m in found]
+
+
+_DAYS, _MONTHS = {"DAY": 1, "WEEK": 7}, {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+"""Units of a run of times."""
 
 
 def _whole(node: exp.Expr | None, default: int | None) -> int | None:

@@ -34,9 +34,7 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
     shared = [c for e in asked for c in e.find_all(exp.Column) if c.table.startswith(CONSTANT)]
     for key in (*keys, *shared):
         expr = bind_row(key, names)
-        if not columns_of(expr):
-            raise UnsupportedQuery("A constant cannot be a group key.", hint="group by columns or expressions of them")
-        if expr in known:
+        if expr in known or not columns_of(expr):
             continue
         column = context.fresh(expr.type or Type.TEXT)
         known[expr] = below.named(key.name, column, expr)

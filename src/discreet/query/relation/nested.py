@@ -395,6 +395,9 @@ def _scalar(
     query = _checked(_first(node.unnest()))
     if not any(map(has_aggregate, query.expressions)):
         query = _only_row(query)
+    elif query.args.get("distinct"):  # of one row
+        query = query.copy()
+        query.set("distinct", None)
     outer = context.names(around)
     found, conditions, shown, names = ask_value(query, outer, context)
     inner, below = InnerRows(found, conditions), of_rows(found.node, names)
@@ -438,6 +441,13 @@ def _only_row(query: exp.Select) -> exp.Select:
     if is_nested(shown):
         return query
     made, one = query.copy(), exp.LTE(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
+    if made.args.get("distinct"):  # NULL is a value of its own
+        made.set("distinct", None)
+        values = exp.Count(this=exp.Distinct(expressions=[shown.copy()]))
+        zero, number = exp.Literal.number(0), exp.Literal.number(1)
+        is_null = exp.Is(this=shown.copy(), expression=exp.Null())
+        nulls = exp.Max(this=exp.Case(ifs=[exp.If(this=is_null, true=number)], default=zero))
+        one = exp.LTE(this=exp.Add(this=values, expression=nulls), expression=exp.Literal.number(1))
     value = exp.Case(ifs=[exp.If(this=one, true=exp.Max(this=shown.copy()))])
     made.set("expressions", [value])
     return made
@@ -454,7 +464,7 @@ def _checked(query: exp.Expr) -> exp.Select:
     if not isinstance(query, exp.Select):
         _refuse_form()
     clauses = {name for name, part in query.args.items() if part}
-    more = sorted(clauses - {"expressions", "from_", "joins", "laterals", "where"})
+    more = sorted(clauses - {"expressions", "from_", "joins", "laterals", "where", "distinct"})
     if more or len(query.expressions) != 1 or query.expressions[0].is_star:
         what = f"with {more[0].strip('_').upper()}" if more else "of several columns"
         raise UnsupportedQuery(

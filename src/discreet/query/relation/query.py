@@ -18,7 +18,7 @@ from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.query.bind import as_condition, call, coerce
 from discreet.query.expr import Column, Expr
 from discreet.query.functions.function import common
-from discreet.query.parse import Inner, default_name, group_nodes, inner_parts, whole_number
+from discreet.query.parse import Inner, default_name, group_nodes, inner_parts, whole_number, with_earlier_names
 from discreet.query.relation.constants import listed_values, written_rows
 from discreet.query.relation.context import Context, Named, Rows
 from discreet.query.relation.grouping import grouped
@@ -123,6 +123,7 @@ def _select(query: exp.Select, context: Context) -> Rows:
     rows = filtered_by(rows, left, context)
     outputs = [o for e in query.expressions for o in _outputs(e, rows)]
     rows, outputs = _split(rows, outputs, inner, context)
+    outputs = with_earlier_names(outputs, context.names(rows).knows)
     clauses = [e for e in (inner.having, inner.qualify, *(inner.group or ())) if e is not None]
     rows, put = lift(rows, [*(e for _, e in _written(outputs)), *clauses], context)
     outputs = [

@@ -153,6 +153,7 @@ _ALIASES = {
     ("ends_with", 2): "ends_with",
     ("prefix", 2): "starts_with",
     ("ord", 1): "unicode",
+    ("strlen", 1): "strlen",
     ("isnull", 1): "is null",
     ("add_months", 2): "add_months",
     ("add_days", 2): "add_days",
@@ -181,6 +182,7 @@ _KNOWN_NAMES = (
     "month", "monthname", "nullif", "pi", "position", "pow", "power", "prefix", "quantile_cont", "quarter",
     "radians", "regexp_extract", "regexp_full_match", "regexp_matches", "regexp_replace", "replace", "right",
     "round", "rpad", "rtrim", "second", "sign", "sin", "split_part", "sqrt", "starts_with", "stddev",
-    "strftime", "strpos", "substr", "substring", "suffix", "sum", "tan", "trim", "trunc", "try_cast", "unicode",
+    "strftime", "strlen",
+    "strpos", "substr", "substring", "suffix", "sum", "tan", "trim", "trunc", "try_cast", "unicode",
     "upper", "variance", "week", "width_bucket", "year", "yearweek",
 )  # fmt: skip

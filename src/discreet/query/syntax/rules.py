@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
+from discreet.query.functions import FUNCTIONS
 from discreet.query.parse import has_aggregate
 from discreet.query.syntax.refusals import nothing_but, refuse
 
@@ -125,6 +126,15 @@ def _cast(node: exp.Expr) -> Applied:
     return f"as {kind.value.lower()}", [node.this]
 
 
+def _try_cast(node: exp.Expr) -> Applied:
+    """TRY_CAST, which is the constant NULL of a text that is written out and no date."""
+    name, args = _cast(node)
+    text = args[0].unnest()
+    if name in ("as date", "as timestamp") and text.key == "literal" and FUNCTIONS[name].value(text.name) is None:
+        return name, [exp.Null()]
+    return name, args
+
+
 def _decimal(node: exp.Expr, sizes: list[str]) -> Applied:
     """DECIMAL(p, s): a double with s decimals; NULL on a row where it would have more than p digits."""
     digits, decimals = (int(n) for n in (sizes or ["18", "3"]) + ["0"] * (2 - len(sizes or ["18", "3"])))
@@ -189,7 +199,7 @@ RULES: dict[type[exp.Expr], Callable[[exp.Expr], Applied]] = {
     exp.Log: _log,
     exp.Pi: _pi,
     exp.Cast: _cast,
-    exp.TryCast: _cast,
+    exp.TryCast: _try_cast,
     exp.Trim: _trim,
     exp.Pad: _pad,
     exp.Left: _left,
