@@ -68,7 +68,7 @@ def for_command_line(text: str) -> str:
     >>> for_command_line("columns={'age': dp.Range(0, 120)}, or pass delta=1e-6")
     '--range age=0:120, or pass --delta 1e-6'
     """
-    found, at = "", 0
+    text, found, at = text.partition(", or in Python ")[0], "", 0
     while (start := _STARTS.search(text, at)) is not None:
         end = _end(text, start.end("name") + 1 if start["name"] else start.end() - 1)
         said = _option(text[start.start() : end])

@@ -309,7 +309,7 @@ class Ledger:
         def check(what: str, has: Any, asked: Any, changes: str = "it never changes") -> None:
             if asked != has and (asked is not None or wanted.exactly):
                 raise InvalidParameter(
-                    f"the account {name!r} has {what} {has}, and this asks for {what} {asked}.",
+                    f"the account {name!r} has {what} {_said(has)}, and this asks for {what} {_said(asked)}.",
                     hint=f"leave {what}= out to use the account as it is; {changes}",
                 )
 
@@ -421,6 +421,13 @@ def _is_curve_of(opened: Opened, curve: PrivacyLoss) -> bool:
         return False
     capacity = opened.people.capacity if opened.capacity is None and opened.people is not None else opened.capacity
     return capacity is not None and capacity[:-1] == curve_of(curve)
+
+
+def _said(term: Any) -> str:
+    if not isinstance(term, Budget):
+        return str(term)
+    most = "" if term.per_query == PER_QUERY else f", at most ε = {decimal(term.per_query)} a query"
+    return words(term.epsilon, term.delta) + most
 
 
 def _changes(place: str, population: str, now: Budget | None, wanted: Budget | None, keyed: bool) -> str:
