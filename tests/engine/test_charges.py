@@ -719,7 +719,7 @@ def kept(promises: set[str], folder: Path) -> None:
     two, of_rows = "two populations" in promises, "each row a unit" in promises
     who = "ana" if "analysts" in terms else None
     noise: dict[str, Any] = {"noise": "gaussian", "delta": DELTA} if "gdp" in promises else {}
-    units = {"p": dp.PrivacyUnit.row() if of_rows else ONE["unit"]}
+    units = {"p": dp.PrivacyUnit.row() if of_rows else unit(2)}
     units |= {"q": dp.PrivacyUnit("doctor", max_rows=4)} if two else {}
     place = folder / "one.ledger"
     with Ledger.open(place) as ledger:
