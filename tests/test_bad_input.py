@@ -255,13 +255,7 @@ CONSTRUCTS = {
     },
     **{
         f"SELECT COUNT(*) FROM {source}": "has a schema before it"
-        for source in (
-            "information_schema.tables",
-            "main.nothing",
-            "memory.other.visits",
-            "pg_catalog.pg_class",
-            "temp.x",
-        )
+        for source in ("information_schema.tables", "main.nothing", "pg_catalog.pg_class", "temp.x")
     },
     **{
         f"… WHERE {condition}": words
