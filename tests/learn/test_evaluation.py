@@ -88,6 +88,23 @@ def test_a_model_of_somebody_elses_makes_mistakes_where_it_fails() -> None:
         evaluate(model, rows[1:], truth, **exact)
 
 
+class Listing(Odd):
+    """Its answers are a list."""
+
+    def predict(self, X: Any) -> Any:
+        return ["undeclared" if x == 17 else int(x > 0) for x in X[:, 0]]
+
+
+def test_an_answer_of_another_type_is_a_mistake_of_its_row_alone() -> None:
+    rows = np.where(np.arange(600) % 2, 1.0, -1.0)[:, None]
+    truth = (rows[:, 0] > 0).astype(np.int64)
+    rows[5], listed = 17, [[x] for x in rows[:, 0].tolist()]
+    exact: dict[str, Any] = {"epsilon": 10**4, "classes": [0, 1]}
+    assert evaluate(Listing().fit(rows, truth), rows, truth, **exact).errors.value == 1
+    listed[5] = ["a text"]
+    assert evaluate(Odd().fit(rows, truth), listed, truth, **exact).errors.value == 1
+
+
 def test_labels_that_are_not_declared_are_in_no_cell() -> None:
     model = MODEL.fit(X, Y)
     told = Y.astype(object)

@@ -33,6 +33,7 @@ from discreet.engine.plain_copy import WHOLE, is_own_class
 from discreet.engine.recipe import Draw
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.asked import AskedColumns, in_cells, middle_of
+from discreet.learn.estimator import listed_rows
 from discreet.learn.features import DeclaredColumn, cell_by_cell, equal, fact_of, number, read_bounds
 from discreet.learn.losses import Floats
 from discreet.learn.trusted import SAID, digest, rows_as_given, silent
@@ -617,7 +618,8 @@ def _answers(model: Any, X: Any, n: int) -> tuple[Any, Floats | None]:
         scores = model._scores(X)
         own = model.answers_of(scores)
         return (own if is_regressor(model) else model.classes_[own]), scores[:, 0]
-    rows = X if hasattr(X, "iloc") else np.asarray(X)
+    nested = isinstance(X, list | tuple) and len(X) and isinstance(X[0], list | tuple | np.ndarray)
+    rows = X if hasattr(X, "iloc") else listed_rows(X) if nested else cell_by_cell(X)
     if len(rows) != n:
         raise InvalidParameter("X and y have different lengths.")
     return _asked_twice(model, rows, n), None
@@ -650,7 +652,7 @@ def _of_block(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any]:
 def _asked_once(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any] | None:
     """Return a model's answers, or None where it fails: what it says of that may tell of the rows."""
     try:
-        found = np.asarray(model.predict(taken(places)))
+        found = cell_by_cell(model.predict(taken(places)))
         # what is no plain value could be code too
         return [a if type(a) in WHOLE else None for a in found.tolist()] if found.shape == places.shape else None
     except KeyboardInterrupt:
