@@ -182,6 +182,9 @@ def test_windows_over_totals_are_planned(session: dp.Session) -> None:
 def test_another_schema_is_read_as_the_connected_table_and_said(session: dp.Session) -> None:
     plan = session.plan("SELECT COUNT(*) FROM my.other.visits", epsilon=1)
     assert "my.other.visits is read as the connected table 'visits'." in plan.notes
+    for other in ("other.visits", "visits", "main.visits"):
+        with pytest.raises(DiscreetError):
+            session.plan(f"SELECT COUNT(*) FROM my.visits v WHERE person IN (SELECT person FROM {other})", epsilon=1)
 
 
 def test_equal_names_are_numbered_as_duckdb_numbers_them(session: dp.Session) -> None:

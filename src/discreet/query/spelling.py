@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
@@ -129,6 +130,11 @@ def _unqualify(tree: exp.Query, tables: Sequence[str]) -> None:
     known = {name.lower(): name for name in tables}
     named = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     schemas: set[str] = set()
+    places = {
+        (t.name.lower(), "" if t.db.lower() in SCHEMAS else f"{t.catalog}.{t.db}".lower().strip("."))
+        for t in tree.find_all(exp.Table)
+    }
+    several = {name for name, times in Counter(name for name, _ in places).items() if times > 1}
     for table in tree.find_all(exp.Table):
         schema = table.db
         if not schema or not isinstance(table.this, exp.Identifier):
@@ -141,6 +147,8 @@ def _unqualify(tree: exp.Query, tables: Sequence[str]) -> None:
         elif schema.lower() in _SYSTEM or table.name.lower() in named or table.name.lower() not in known:
             continue
         elif schema.lower() not in SCHEMAS:
+            if table.name.lower() in several:  # `a.visits` and `b.visits` are not both the one that is connected
+                continue
             said = f"{table.sql('duckdb', comments=False).partition(' AS ')[0]} is read as the connected table"
             tree.meta.setdefault(SAID, []).append(f"{said} {known[table.name.lower()]!r}.")
         table.set("db", None)
