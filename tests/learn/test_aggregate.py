@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -69,6 +69,28 @@ def test_rows_of_a_person_are_in_one_block_and_a_failure_changes_one_answer() ->
     rows = np.where(np.arange(500) == 5, 7.0, 1.0)[:, None]
     assert model.fit(rows, np.zeros(500)).model_.intercept_ == pytest.approx(3, abs=0.1)
     assert model.fit(rows[:0], np.zeros(0)).model_.intercept_ == pytest.approx(2, abs=0.1)
+
+
+class Shuffling(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """It draws as many numbers of numpy's generator as there are rows, and learns the next."""
+
+    learnt: ClassVar[list[float]] = []
+
+    def fit(self, X: Any, y: Any) -> Shuffling:
+        np.random.rand(len(X))
+        self.coef_, self.intercept_ = np.zeros(X.shape[1]), float(np.random.rand())
+        self.learnt.append(self.intercept_)
+        return self
+
+
+def test_what_a_block_draws_of_numpys_generator_does_not_decide_what_others_draw() -> None:
+    np.random.seed(0)
+    drawn, first = np.random.rand(3), Shuffling.learnt
+    for _ in range(2):
+        np.random.seed(0)
+        SampleAggregate(Shuffling(), **GIVEN).fit(X, Y)
+        assert (np.random.rand(3) == drawn).all()
+    assert len({*first}) == len(first) == 62  # seeds of the caller repeat none of them
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from discreet.errors import InternalError, InvalidParameter, MissingBounds
 from discreet.learn.asked import DeclaredRows
 from discreet.learn.estimator import PrivateEstimator, listed_rows
 from discreet.learn.features import DeclaredColumn, cell_by_cell, equal, numbers_of
-from discreet.learn.trusted import SAID, digest, silent
+from discreet.learn.trusted import SAID, digest, own_randomness, silent
 from discreet.mechanisms import Exponential, SampleAndAggregate
 from discreet.mechanisms.draws import NamedBest
 from discreet.noise.entropy import SystemEntropy, words64
@@ -197,7 +197,8 @@ class SampleAggregate(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             own = np.concatenate(block)
             if labels is not None:
                 own = own[np.any([equal(told[own], label) for label in labels], axis=0)]
-            fitted = clone(self.estimator).fit(rows[own], np.asarray(told[own].tolist()))
+            with own_randomness():
+                fitted = clone(self.estimator).fit(rows[own], np.asarray(told[own].tolist()))
             if labels is not None and fitted.classes_.tolist() != labels:
                 raise InternalError("A label is not in this block.")  # its weights are of something else
             return np.concatenate([np.ravel(getattr(fitted, attribute)) for attribute in self.attributes])
@@ -293,7 +294,7 @@ class SampleAggregate(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         """Return the estimator fitted to made-up rows, which says what it learns."""
         labels, made = self._labels(), np.sin(np.arange(64 * columns)).reshape(64, columns)
         y = made[:, 0] if labels is None else np.resize(np.asarray(labels), 64)
-        with silent():
+        with silent(), own_randomness():
             model = clone(self.estimator).fit(made, y)
         missing = [attribute for attribute in self.attributes if not hasattr(model, attribute)]
         if missing:

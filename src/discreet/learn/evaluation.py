@@ -36,7 +36,7 @@ from discreet.learn.asked import AskedColumns, in_cells, middle_of
 from discreet.learn.estimator import listed_rows
 from discreet.learn.features import DeclaredColumn, cell_by_cell, equal, fact_of, number, read_bounds
 from discreet.learn.losses import Floats
-from discreet.learn.trusted import SAID, digest, rows_as_given, silent
+from discreet.learn.trusted import SAID, digest, own_randomness, rows_as_given, silent
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import person_part, plan_recipe
 from discreet.plan.person_rows import PersonRows, person_rows
@@ -652,7 +652,8 @@ def _of_block(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any]:
 def _asked_once(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any] | None:
     """Return a model's answers, or None where it fails: what it says of that may tell of the rows."""
     try:
-        found = cell_by_cell(model.predict(taken(places)))
+        with own_randomness():
+            found = cell_by_cell(model.predict(taken(places)))
         # what is no plain value could be code too
         return [a if type(a) in WHOLE else None for a in found.tolist()] if found.shape == places.shape else None
     except KeyboardInterrupt:

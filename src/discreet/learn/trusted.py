@@ -13,6 +13,7 @@ import hashlib
 import logging
 import os
 import pickle
+import random
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,6 +52,21 @@ def silent() -> Iterator[None]:
         warnings.simplefilter("ignore")
         held.enter_context(np.errstate(all="ignore"))
         yield
+
+
+@contextmanager
+def own_randomness() -> Iterator[None]:
+    """Let code draw from fresh states of numpy's and Python's own generators, which are put back: else how much it drew
+    for some rows would decide what it draws for others.
+    """
+    numpys, pythons = np.random.get_state(), random.getstate()
+    np.random.seed(np.frombuffer(SystemEntropy().bytes(32), np.uint32))
+    random.seed(SystemEntropy().bytes(32))
+    try:
+        yield
+    finally:
+        np.random.set_state(numpys)
+        random.setstate(pythons)
 
 
 def _flush() -> None:
