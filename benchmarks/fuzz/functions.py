@@ -27,7 +27,7 @@ _INTS: tuple[tuple[str, str], ...] = (
     *((f, f"{f}({{i}})") for f in ("abs", "trunc", "round")),
     ("sign", "sign({n})"),
     ("width_bucket", "width_bucket({n}, 0, 10, 5)"),
-    *((f, f"{f}({{t}})") for f in ("length", "ascii", "unicode")),
+    *((f, f"{f}({{t}})") for f in ("length", "strlen", "ascii", "unicode")),
     ("unicode", "ord({t})"),
     ("strpos", "strpos({t}, {t})"),
     ("strpos", "instr({t}, 'a')"),

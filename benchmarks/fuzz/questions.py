@@ -141,16 +141,18 @@ def _wide(language: Language) -> float:
 class _Asker:
     """Writes the outermost SELECT."""
 
-    __slots__ = ("relations", "source", "w")
+    __slots__ = ("made", "relations", "source", "w")
 
     def __init__(self, writer: Writer, relations: Relations) -> None:
         self.w = writer
         self.relations = relations
         self.source: Source
+        self.made = 0  # how many constructs stand in the source
 
     def ask(self) -> str:
         w, r = self.w, self.relations
         self.source = r.some(w.rng.choices((0, 1, 2, 3), _DEEP if w.language.is_own else _FLAT)[0])
+        self.made = len(w.used)
         where = r.where(self.source) if w.chance(0.4 if w.language.is_own else 0.8) else ""
         keys = self._keys()
         sets, group = self._group(keys)
@@ -196,7 +198,6 @@ class _Asker:
         tables = [t.name for t in self.relations.shape.tables if not t.public]
         if not names or not tables:
             return inner
-        w.use("result fed back")
         name = w.rng.choice(names)
         of = {
             "i": "SELECT COUNT(*) FROM {t}",
@@ -208,7 +209,11 @@ class _Asker:
         said = f"({name.text} {w.rng.choice(('<', '>=', '<>', 'IS NOT DISTINCT FROM'))} ({of}))"
         how = w.rng.choice(("where", "filter", "key", "sum"))
         head, found, tail = inner.partition(f" FROM {self.source.text}")
-        if not found or " SELECT " in head or how == "where":
+        how = "where" if not found or " SELECT " in head else how
+        if how in ("where", "key"):  # of the query that was written first only the source stays
+            w.drop(self.made)
+        w.use("result fed back")
+        if how == "where":
             where = self.relations.where(self.source) if w.chance(0.3) else ""
             common = f"WITH {', '.join(self.relations.common)} " if self.relations.common else ""
             also = f"{where} AND {said}" if where else f" WHERE {said}"

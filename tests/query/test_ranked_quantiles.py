@@ -105,7 +105,7 @@ def test_a_quantile_by_place_is_planned_as_the_quantile_and_said() -> None:
         "SELECT day, QUANTILE_DISC(total, 0.5), COUNT(*) FROM (SELECT day, total FROM orders) t GROUP BY day"
     )
     assert written.sql == plain.sql
-    assert any("is read as QUANTILE_DISC(total, 0.5)." in n for n in written.notes)
+    assert any("is read as QUANTILE_DISC(total, 0.5), of the rows with a value." in n for n in written.notes)
 
 
 def test_other_places_over_everybody_are_refused_with_the_quantile_to_write() -> None:
@@ -131,7 +131,7 @@ def test_a_part_of_sql_over_results_may_hold_one() -> None:
         "= b.day",
         epsilon=1,
     )
-    assert any("is read as QUANTILE_DISC(total, 0.5)." in n for n in plan.notes)
+    assert any("is read as QUANTILE_DISC(total, 0.5), of the rows with a value." in n for n in plan.notes)
 
 
 _NUMBERED = "(SELECT day, total, ROW_NUMBER() OVER (ORDER BY total) AS nr, COUNT(*) OVER () AS n FROM orders) t"
@@ -195,7 +195,7 @@ def same_rows(one: list[tuple[Any, ...]], other: list[tuple[Any, ...]]) -> bool:
 @pytest.mark.parametrize("text", PICKED)
 def test_rows_that_are_picked_by_their_place_are_a_quantile(text: str) -> None:
     tree, said = with_quantiles(parse_one(text, read="duckdb"))
-    assert f"is read as QUANTILE_{PICKED[text]}." in said[0]
+    assert f"is read as QUANTILE_{PICKED[text]}, of the rows with a value." in said[0]
     db = database(text)
     assert same_rows(db.execute(tree.sql("duckdb")).fetchall(), db.execute(text).fetchall())
     assert not tree.find(exp.Window)

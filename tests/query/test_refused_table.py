@@ -10,6 +10,7 @@ import pytest
 import discreet as dp
 from discreet.catalog.schema import TableSchema, Values
 from discreet.catalog.types import Type
+from discreet.engine.outer_release import type_of_result
 from discreet.errors import PlanError
 from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.plan import Plan
@@ -63,7 +64,7 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
             "SELECT COUNT(*) FROM 'a.csv'",
             "SELECT COUNT(*) FROM range(3)",
             "SELECT COUNT(*) FROM duckdb_tables",
-            "SELECT COUNT(*) FROM pg.visits",
+            "SELECT COUNT(*) FROM pg_catalog.visits",
         ],
         [N],
     ),
@@ -154,7 +155,9 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
 
 
 def planned(sql: str) -> Plan:
-    return make_plan(sql, TABLES, PlanTerms("p", None, Fraction(1), Fraction("1e-6"), Kind.LAPLACE))
+    return make_plan(
+        sql, TABLES, PlanTerms("p", None, Fraction(1), Fraction("1e-6"), Kind.LAPLACE), type_of=type_of_result
+    )
 
 
 def table() -> list[str]:

@@ -77,7 +77,8 @@ def _read(select: exp.Select) -> list[str]:
         name = "QUANTILE_CONT" if q.picks == "avg" else "QUANTILE_DISC"
         read: exp.Expr = exp.maybe_parse(f"{name}({q.value.sql('duckdb')}, {q.share})", dialect="duckdb")
         text = q.replaced[-1].sql("duckdb")
-        said.append(f"{text if len(text) < _LONG else text[:_LONG] + '…'} is read as {read.sql('duckdb')}.")
+        text = text if len(text) < _LONG else text[:_LONG] + "…"
+        said.append(f"{text} is read as {read.sql('duckdb')}, of the rows with a value.")
         q.replaced[0].replace(read)
         for clause in q.replaced[1:]:
             if clause.parent is not None:
