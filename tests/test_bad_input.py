@@ -167,7 +167,7 @@ CONSTRUCTS = {
     "SELECT COUNT(*) FROM visits GROUP BY COUNT(*)": "cannot be a group key",
     "SELECT COUNT(*) FILTER (WHERE amount) FROM visits": "FILTER (WHERE …) needs a condition",
     "SELECT lower(region) FILTER (WHERE flag) FROM visits": "stands behind an aggregate",
-    "SELECT COUNT(*) OVER () FROM visits": "Window functions",
+    "SELECT COUNT(*) OVER () FROM visits": "single rows are never released",
     "SELECT row_number() OVER () FROM visits": "Window functions",
     "… WINDOW w AS (ORDER BY day)": "A WINDOW clause",
     "SELECT COUNT(DISTINCT *) FROM visits": "not supported",
@@ -180,14 +180,15 @@ CONSTRUCTS = {
     "SELECT SUM(NULL) FROM visits": "needs a number",
     **{
         f"SELECT {call} FROM visits": "is not supported here"
+        for call in ("KURTOSIS(amount)", "SKEWNESS(amount)", "bit_or(day)", "bit_xor(day)")
+    },
+    **{
+        f"SELECT {call} FROM visits": "would show values of single rows"
         for call in (
-            *("KURTOSIS(amount)", "SKEWNESS(amount)"),
             *("array_agg(amount)", "list(amount)", "string_agg(region)", "first(region)"),
-            *("arg_max(region, amount)", "bit_or(day)", "bit_xor(day)"),
-            "min_by(region, day)",
+            *("arg_max(region, amount)", "min_by(region, day)", "any_value(region)"),
         )
     },
-    "SELECT any_value(region) FROM visits": "not supported",
     "SELECT MIN(region) FROM visits": "MIN",
     "SELECT mode(amount) FROM visits": "MODE",
     "SELECT quantile_cont(amount, 2) FROM visits": "QUANTILE_CONT",
@@ -200,9 +201,6 @@ CONSTRUCTS = {
     "… GROUP BY 2": "names no output column",
     "… GROUP BY 0": "names no output column",
     "… GROUP BY 1.5": "names no output column",
-    "… GROUP BY -1": "constant",
-    "… GROUP BY 'a'": "constant",
-    "… GROUP BY NULL": "constant",
     "… GROUP BY blob": "nested or binary",
     "… GROUP BY day ORDER BY 3": "names no output column",
     "… GROUP BY day ORDER BY random()": "random() is refused",
@@ -302,7 +300,6 @@ CONSTRUCTS = {
             "{'a': 1}.a = 1": "not supported",
             "map {'a': 1} IS NULL": "not supported",
             "row(1, 2) IS NULL": "no function 'row'",
-            "(user_id, day) = (1, 2)": "not supported: (user_id, day)",
             "list_transform([1], x -> x) = [1]": "not supported",
             "list_transform([1], lambda x: x) = [1]": "not supported",
             "unnest([1]) = 1": "not supported: UNNEST([1])",
@@ -311,7 +308,6 @@ CONSTRUCTS = {
             "v.day > 1": "no table 'v'",
             "amount": "WHERE needs a condition",
             "1": "WHERE needs a condition",
-            "amount BETWEEN SYMMETRIC 3 AND 1": "not supported:",
             "user_id & 1 = 1": "Operations on bits",
             "user_id << 1 = 1": "Operations on bits",
             "INTERVAL 1 DAY > seen": "INTERVAL stands only beside + and -",

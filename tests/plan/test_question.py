@@ -115,7 +115,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM visits, visits w", UnsupportedQuery, "units equal"),
     ("SELECT COUNT(*) FROM 'visits.csv'", PlanError, ""),
     ("SELECT COUNT(*) FROM read_csv('visits.csv')", UnsupportedQuery, "FROM"),
-    ("SELECT COUNT(*) FROM other.visits", UnsupportedQuery, "FROM"),
+    ("SELECT COUNT(*) FROM pg_catalog.visits", UnsupportedQuery, "FROM"),
     ("SELECT COUNT(*) FROM visits TABLESAMPLE 10%", UnsupportedQuery, ""),
     ("SELECT COUNT(*) FROM visits LIMIT 1 + 1", UnsupportedQuery, "LIMIT"),
     ("SELECT COUNT(*) FROM visits LIMIT 10%", UnsupportedQuery, "LIMIT"),

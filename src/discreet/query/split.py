@@ -441,13 +441,18 @@ class _Splitter:
         """
         if self.type_of is None:
             return
-        for node in [n for e in read for n in _queries_in(e) if not _names_around(n)]:
+        for node in [n for e in read for n in _queries_in(e)]:
             try:
                 found = self.query(node, scope, inside=False)
             except (UnknownColumn, UnsupportedQuery):
                 continue
             is_value = isinstance(node, exp.Subquery) and not isinstance(node.parent, exp.In | exp.Any | exp.All)
-            if is_value and found.is_result and (fed := self._fed(found, scope)) is not None:
+            if (
+                is_value
+                and not _names_around(node)
+                and found.is_result
+                and (fed := self._fed(found, scope)) is not None
+            ):
                 node.replace(parse_one(fed.call, dialect="duckdb"))
 
     def _fed(self, read: _Read, scope: _Scope) -> FedResult | None:
