@@ -19,6 +19,7 @@ References:
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -193,8 +194,9 @@ class TreeDescent(LinearDescent):
         cuts: list[list[int]] = []
         if "histogram" in parts:
             spread = spread_of(parts["histogram"])
-            some = (rows / (FULL * HIDDEN * spread)) ** 2  # so many bins together are above their noise
-            wide = BINS >> min(max(int(math.log2(some)), FEWEST), BINS.bit_length() - 1)
+            # the logarithm of how many bins together are above their noise, which may be next to none
+            some = 2 * (math.log2(rows / (FULL * HIDDEN)) - math.log2(max(spread, sys.float_info.min)))
+            wide = BINS >> min(max(int(some), FEWEST), BINS.bit_length() - 1)
             noisy = np.array((yield Draw("histogram", wide)), np.float64).reshape(-1, BINS)[:, : BINS // wide]
             cuts = [cuts_of(np.repeat(own / wide, wide), spread / math.sqrt(wide)) for own in noisy]
         return {"cuts": cuts, "depth": depth}, self.features.active(depth)
