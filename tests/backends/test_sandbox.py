@@ -108,9 +108,9 @@ def test_the_connection_itself_reaches_nothing(sql: str, tmp_path: Path) -> None
 
 
 def test_a_text_that_takes_too_long_is_stopped_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandboxes, "SECONDS", 0.05)
     many = " CROSS JOIN ".join(f"part_1 AS t{i}" for i in range(24))
-    with pytest.raises(BackendFailed, match="stands"), naming_failures():
+    with monkeypatch.context() as patched, pytest.raises(BackendFailed, match="stands"), naming_failures():
+        patched.setattr(sandboxes, "SECONDS", 0.05)
         run(f"SELECT SUM(t0.n) FROM {many}")
     with open_tables({"part_1": (NOISY, ROWS)}) as sandbox:
         sandbox.until = 0  # the time of many runs adds up
