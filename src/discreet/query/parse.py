@@ -403,7 +403,8 @@ def group_of(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
             raise UnsupportedQuery(
                 "GROUP BY ALL takes nothing beside it.", hint="write GROUP BY ALL alone, or all groups by name"
             )
-        return None if not _plain_items(tree) else tuple(_plain_items(tree))
+        places = [i for i, e in enumerate(tree.expressions, start=1) if not has_aggregate(e)]
+        return tuple(exp.Literal.number(i) for i in places) or None
     for name, part in group.args.items():
         if part and name != "expressions":
             raise UnsupportedQuery(
@@ -466,10 +467,6 @@ def sets_of(tree: exp.Select) -> tuple[Nodes, ...] | None:
     group = tree.args.get("group")
     sets = None if group is None else grouping_sets(group.expressions)
     return None if sets is None or len(sets) == 1 else sets
-
-
-def _plain_items(tree: exp.Select) -> list[exp.Expr]:
-    return [e.unalias() for e in tree.expressions if not has_aggregate(e)]
 
 
 def _ordering(o: exp.Expr) -> Ordering:
