@@ -401,6 +401,7 @@ def test_a_trade_off_of_many_levels_is_convex_falling_and_sound() -> None:
     assert errors[5] >= one * 0.99
 
 
+@pytest.mark.exhaustive
 def test_a_known_mu_bounds_the_trade_off_of_many_uses() -> None:
     loss = accounting.laplace(4) * 20
     mu = mpf(gdp(loss))

@@ -91,6 +91,8 @@ def test_a_wealth_that_forgets_the_growth_of_the_claim_is_caught() -> None:
         assert stats.binom.sf(found - 1, audits, error) < FALSE_ALARM
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("epsilon", "delta", "q"), [(0.5, 0.0, 0.3), (0.5, 0.1, 0.3), (2.0, 0.02, 0.1)])
 @pytest.mark.parametrize("aim", [True, False])
 @pytest.mark.parametrize("other", [False, True])

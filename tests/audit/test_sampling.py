@@ -149,6 +149,7 @@ def test_an_object_that_is_returned_again_and_again_is_copied() -> None:
     assert any("one object" in note for note in sampler.notes)
 
 
+@pytest.mark.exhaustive
 def test_a_hanging_run_is_an_output_a_few_times_and_then_an_error() -> None:
     calls = iter(range(10**6))
 

@@ -95,6 +95,8 @@ WEIRD: list[Callable[..., Any]] = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mechanism", [cancelled, lambda x: 1 // 0, lambda x, n=1: x.missing])
 @pytest.mark.parametrize("probes", [True, False])
 def test_a_mechanism_that_raises_in_every_run_is_refused_and_not_called_consistent(

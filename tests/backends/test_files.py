@@ -410,6 +410,8 @@ def test_a_later_parquet_file_is_read_in_the_pinned_types(
     assert known["parquet"].counted(file) == answer
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("query", "answer"), PARQUET_CASES.values(), ids=list(PARQUET_CASES))
 def test_a_parquet_file_beside_others_changes_how_none_of_them_is_read(
     query: str, answer: dict[str, tuple[int, int, float]], known: dict[str, Known], tmp_path: Path

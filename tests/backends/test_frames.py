@@ -123,6 +123,7 @@ def test_what_is_no_frame_is_refused(thing: Any) -> None:
         connected(thing)
 
 
+@pytest.mark.exhaustive
 def test_columns_may_be_called_anything_that_can_be_written() -> None:
     names = ['quote"d', "semi;colon", "O'Brien", "select", "a b", "été", "🦊", "--", "$secret"]
     names += ["s", "u", "g0", "m0", "n", "one"]  # the engine's own

@@ -119,6 +119,7 @@ def test_a_quote_without_its_other_half_is_refused(text: str) -> None:
         read(ValuesOf(), text)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=25)
 @given(st.lists(st.text(st.characters(exclude_characters='"\r\n', codec="utf-8")), min_size=1))
 def test_fields_agree_with_the_csv_module_on_what_it_writes(cells: list[str]) -> None:

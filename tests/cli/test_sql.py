@@ -347,6 +347,7 @@ def test_rows_that_are_people_have_a_truncation_report(samples: Path, call: Call
     assert "truncation" not in json.loads(call(*asked, "--json").stdout)
 
 
+@pytest.mark.exhaustive
 def test_sql_over_results_is_planned_answered_and_written_in_every_form(samples: Path, call: Call) -> None:
     question = (
         "WITH r AS (SELECT sex, COUNT(*) AS n FROM adult GROUP BY sex) SELECT sex, n / SUM(n) OVER () AS share FROM r"

@@ -319,6 +319,8 @@ def test_the_comparison_rejects_a_cost_that_is_off_by_a_percent(example: Example
         )
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(7)
 @every
 def test_all_engines_agree_on_a_composition_and_no_closed_form_falls_below_them(example: Example) -> None:
     n, d = 8, F(1, 10**5)

@@ -53,11 +53,15 @@ def test_every_recipe_holds_the_contract(row: RecipeRow, check: Any) -> None:
     assert list(check(row, row.relations[0], SHORT)) == []
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("row", [row for row in SOUND if len(row.relations) > 1 and not row.slow], ids=str)
 def test_a_person_who_takes_anothers_place_moves_no_draw_by_more_than_was_planned(row: RecipeRow) -> None:
     assert list(bounds(row, Relation.REPLACE, SHORT)) == []
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["sums of rows", "groups", "selected groups", "reports", "totals", "cells"])
 def test_what_the_contract_measures_reaches_what_was_planned(name: str) -> None:
     """Norms that were planned any smaller would be seen."""

@@ -291,6 +291,8 @@ def test_a_read_transaction_refuses_to_write(store: Store) -> None:
     assert last(store) is None
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 def test_of_a_write_inside_a_write_only_one_is_kept_and_the_other_is_told(store: Store) -> None:
     """A signal handler could do it."""
     done = []

@@ -151,6 +151,8 @@ FED_BACK = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("sql", [*ANSWERED, *FED_BACK])
 def test_without_noise_the_cells_are_those_of_plain_duckdb(session: Session, sql: str) -> None:
     release = session.sql(sql, epsilon=10**18, delta="1e-9")
@@ -262,6 +264,7 @@ def test_the_certificate_of_a_part_has_the_outer_query_beside_it_and_verifies() 
         assert check(certificate).broken
 
 
+@pytest.mark.exhaustive
 def test_intervals_follow_from_those_of_the_parts_or_from_noise_that_is_drawn_again() -> None:
     with connected(dp.Budget(epsilon=3)) as session:
         release = session.sql(

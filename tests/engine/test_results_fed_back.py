@@ -95,6 +95,8 @@ def test_a_value_narrows_neither_bounds_nor_keys_as_a_constant_does(sql: str, wr
     assert (narrow.sensitivities, narrow.question.keys.lists) != (free.sensitivities, free.question.keys.lists)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("value", [None, -1e300, 0.0, 9.5, 1e300])
 def test_for_every_value_one_person_moves_the_second_part_as_far_as_is_said(value: float | None) -> None:
     sql = "SELECT k, COUNT(*) AS n, SUM(CASE WHEN x > (SELECT AVG(x) FROM t) THEN x END) AS s FROM t GROUP BY k"

@@ -31,6 +31,7 @@ def recipe(kind: type[ClassSums] = ClassSums, *, rows: int = 2, delta: str = "1e
     return kind(COLUMNS, Fraction(1), Fraction(delta), sql=sql, per_person=rows)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_class_sums_hold_the_contract_of_recipes(unit: PrivacyUnit) -> None:
     asked = recipe(rows=1, delta="0") if unit.is_row else recipe()

@@ -33,6 +33,8 @@ def recipe(width: int, kind: type[Clustering] = Clustering, *, rows: int = 2, de
     return kind(columns, Fraction(1), Fraction(delta), **given)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("width", [1, 2, 4])
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_clusters_hold_the_contract_of_recipes(width: int, unit: PrivacyUnit) -> None:
@@ -60,6 +62,7 @@ class ChangesPlaces(Clustering):
         return np.roll(weights, people.size % 2, axis=1), factor
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("twin", "width", "seen"), [(CountsTwice, 2, "clipped"), (ChangesPlaces, 4, "bounds")])
 def test_a_broken_twin_is_seen(twin: type[Clustering], width: int, seen: str) -> None:
     unit = PrivacyUnit.row()

@@ -102,6 +102,8 @@ class TooQuiet(LinearDescent):
         return replace(plan, parts=(*plan.parts[:-1], quiet))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("twin", "seen"),
     [(Unclipped, {"clipped"}), (CountsAll, {"own rows"}), (FreeCalibration, {"paid for"}), (TooQuiet, {"verified"})],

@@ -51,6 +51,8 @@ def test_what_must_be_declared_is_asked_for_before_data_is_read(missing: str) ->
     assert tried
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("model", MODELS, ids=repr)
 def test_no_value_of_the_data_is_an_error(model: Any) -> None:
     X, y = rows()

@@ -180,6 +180,8 @@ def test_what_stands_in_a_model_is_plain_and_runs_no_code_beside_the_data() -> N
         assert s.evaluate(fitted, **ASKED, epsilon=1).accuracy.value > 0.5
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "weights", [[[0, 0, np.nan, 0, 0]], [[0, np.inf, 0, 0, 0]], [[0.0, 0]], np.zeros((2, 5)), "many"]
 )

@@ -37,6 +37,7 @@ def trees(loss: RowLoss, kind: type[TreeDescent] = TreeDescent, **changed: Any) 
     return kind(COLUMNS, Fraction(1), Fraction("1e-6"), loss=loss, target=target, **given)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("loss", "unit", "relation"),
     [
@@ -78,6 +79,8 @@ class FreeHistogram(TreeDescent):
         return (yield from super()._shaped(*args))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("twin", "seen"), [(OwnCuts, "own rows"), (TwiceCounted, "clipped"), (FreeHistogram, "paid for")]
 )

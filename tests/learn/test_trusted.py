@@ -112,6 +112,7 @@ class Loud(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-lear
         return np.where(X[:, 0] > 45, "yes", "no")
 
 
+@pytest.mark.exhaustive
 def test_nothing_of_trusted_code_leaves_but_its_answers(capfd: Any, caplog: Any, recwarn: Any) -> None:
     with session() as s:
         found = s.evaluate(Loud(), features=["age"], target="rich", epsilon=100, trusted_code=True)

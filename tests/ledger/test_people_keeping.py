@@ -180,6 +180,8 @@ STEPS: list[tuple[type, str, bool]] = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("where", "step", "after", "before"),
     [*((*s, 1) for s in STEPS), *((*s, MERGED - 1) for s in STEPS if "blob" in s[1] or "commit" in s[1])],

@@ -167,6 +167,8 @@ FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", FORGED)
 def test_a_rewritten_history_of_the_owner_must_still_follow(owned: Path, name: str) -> None:
     change, words = FORGED[name]

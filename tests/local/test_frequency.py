@@ -170,6 +170,7 @@ def test_the_size_of_a_subset_is_the_one_with_the_least_variance(k: int, epsilon
     assert variance(SubsetSelection(k, epsilon=epsilon).size) <= best * (1 + 1e-9)
 
 
+@pytest.mark.exhaustive
 @every_kind
 def test_a_loss_is_that_of_the_report_and_shuffling_lowers_it(kind: Any) -> None:
     oracle = kind(2, epsilon=1)

@@ -104,6 +104,8 @@ def test_the_piecewise_report_is_the_window_else_the_rest(
     assert small.moments(i) == (mean, square - mean * mean)
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(4)], ids=str)
 @pytest.mark.parametrize("x", [-1.0, -0.37, 0.0, 0.5, 1.0])
 def test_reports_of_one_number_are_unbiased_with_at_most_the_variance_that_is_stated(

@@ -35,6 +35,8 @@ def test_a_third_of_all_queries_mean_what_they_did(part: int) -> None:
     assert_same(stored()[1][1::3][part::2])
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_some_queries_mean_what_they_did(part: int) -> None:
     some = sorted(stored()[1][::EVERY], key=lambda case: str(case["world"]))
@@ -92,6 +94,8 @@ TWINS: dict[str, tuple[object, str, Callable[[Any], Any], set[str]]] = {
 """Small changes of the product, each at a name of today's, and the kinds of facts that differ."""
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("twin", TWINS)
 def test_a_small_change_is_found(twin: str, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name, changed, kinds = TWINS[twin]

@@ -62,6 +62,8 @@ LAWS: list[tuple[type[Selection], Law]] = [
 ]
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("kind", "law"), LAWS, ids=[k.__name__ for k, _ in LAWS])
 def test_draws_follow_the_law_and_not_a_neighbouring_one(kind: type[Selection], law: Law) -> None:
     mechanism, u, draws = kind(epsilon=1, sensitivity=2), np.array([0, 3, 5, 1]), 20_000

@@ -75,6 +75,7 @@ def test_draws_follow_the_law_and_not_a_neighbouring_one(epsilon: Fraction, widt
     assert not accepts(found, (shifted / shifted.sum()).tolist())
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("value", [17, 17.0])
 def test_single_releases_follow_the_law_and_not_a_neighbouring_one(value: float) -> None:
     mechanism = Staircase(epsilon=2, sensitivity=7)

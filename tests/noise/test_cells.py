@@ -100,6 +100,8 @@ def test_every_word_of_a_small_scale_means_its_integer(name: str) -> None:
         assert int((sure == k).sum()) == owned
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_the_float_estimate_is_right_to_2_to_the_minus_44_in_every_cell(name: str) -> None:
     decay, target = CASES[name]

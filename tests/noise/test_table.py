@@ -75,6 +75,8 @@ def test_heights_are_certified(rate: Fraction, step: Fraction, power: int, n: in
             assert h <= true <= h + error
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", [1, 2, 10, 200])
 @pytest.mark.parametrize("name", CASES)
 def test_the_rest_is_bounded(name: str, n: int) -> None:

@@ -440,6 +440,8 @@ REPORT_MUTANTS = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("old", "new"), [pytest.param(o, w, id=what) for what, o, w in REPORT_MUTANTS])
 def test_no_changed_report_of_truncation_is_accepted(old: str, new: str) -> None:
     p = plan("unit", truncation="1/10")

@@ -75,6 +75,8 @@ def test_values_come_back_in_the_types_of_the_data() -> None:
     assert back.num_rows == 50 and back.column_names == [*DOMAIN]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("rows", [0, 1])
 @pytest.mark.parametrize("method", ["adaptive", "independent", "mst", "mwem"])
@@ -104,6 +106,7 @@ def test_ten_thousand_declared_values_are_refused_with_the_number() -> None:
         s.synthesize(epsilon=1, delta="1e-6")
 
 
+@pytest.mark.exhaustive
 def test_rare_values_are_merged_with_the_number() -> None:
     many = {"code": dp.Values(*range(0, 1000, 2), 2000), "n": dp.Range(0, 6)}
     with session(FRAME.select(["code", "n"]), many) as s:
@@ -127,6 +130,8 @@ def rho_of(certificate: Any) -> Fraction:
     return total
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("method", ["adaptive", "independent", "mst", "aim", "mwem"])
 def test_the_rho_of_a_certificate_is_the_sum_of_its_events(method: str, relation: str) -> None:

@@ -72,6 +72,7 @@ class TwiceAsFar(OnlineWeights):
 ASKED = ("SELECT COUNT(*) FROM t WHERE n < 2", "SELECT COUNT(*) FROM t WHERE ward = 'a' AND n = 5") * 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("relation", Relation)
 def test_answers_hold_the_contract_of_recipes(relation: Relation) -> None:
     row = RecipeRow("answers", online, inputs=ASKED, relations=(relation,))

@@ -61,6 +61,8 @@ def test_pure_uses_are_a_binomial_sum(delta: float) -> None:
     assert found.upper - found.lower <= 1e-8 * found.upper
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("epsilon", [0.0, 0.123, 1.0, 3.75, 3.999, 4.5])
 def test_leaks_and_lattices_are_exact(epsilon: float) -> None:
     parts: list[tuple[Pair, int]] = [(ApproximatePair(0.5, 2.0**-20), 4), (DiscreteLaplacePair(2, F(4)), 4)]

@@ -120,6 +120,8 @@ HARD = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("sigma", "rate", "steps", "delta"), HARD)
 def test_few_uses_of_small_cost_are_bounded_closely(sigma: float, rate: str, steps: int, delta: str) -> None:
     lower, upper = (accounting.gaussian(sigma).poisson(F(rate)) * steps).bounds(F(delta))

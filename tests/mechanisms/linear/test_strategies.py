@@ -45,6 +45,7 @@ def test_differences_of_columns_beyond_64_bits_do_not_wrap(matrices: list[Any]) 
     assert s.sensitivity(Relation.REPLACE)[1] == max(l2, s.sensitivity(Relation.ADD_REMOVE)[1])
 
 
+@pytest.mark.exhaustive
 def test_where_pairs_are_too_many_they_are_bounded_from_above() -> None:
     sides = (13, 13, 13)
     for made in (random_strategy(*sides), Strategy([hierarchical(n) for n in sides], bits=9)):
