@@ -56,7 +56,7 @@ class SandboxProcess:
 
     @property
     def is_there(self) -> bool:
-        """Whether it can be asked: a fork of the process that made it cannot."""
+        """True where it can be asked: a fork of the process that made it cannot."""
         return self._maker == os.getpid() and self._child.poll() is None
 
     def reset(self, seconds: float) -> None:

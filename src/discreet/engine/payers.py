@@ -138,7 +138,7 @@ def _fitting_flows(refusal: BudgetExceeded, plan: Plan, share: Fraction | None) 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What asking now would come to; another question may come in between.
+    """Standing that a query now would lead to; another query may come in between.
 
     Attributes:
         left: what would be left; None where the question would be refused.
@@ -174,7 +174,7 @@ def outlook(account: Account, charge: Charge) -> Outlook:
 def _foreseen(
     refusal: DiscreetError | None, limits: Sequence[Limit], cost: Tally
 ) -> tuple[DiscreetError | None, Budget | None, int | None]:
-    """How a charge would be refused; else what it would leave, and how often it fits."""
+    """Return how a charge would be refused; else what it would leave, and how often it fits."""
     if refusal is not None:
         return refusal, None, None
     return None, left_after(None, limits, cost), times(limits, cost)

@@ -254,7 +254,7 @@ class SampleAggregate(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
 
     @property
     def _width(self) -> int:
-        """How many numbers a row of the declared columns has."""
+        """The count of numbers in a row of the declared columns."""
         return int(numbers_of(self._columns, [np.zeros(0)] * len(self._columns)).shape[1])
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:

@@ -44,7 +44,7 @@ _LEAST = 1e-4  # of a variance, where the half width of the bounds is 1
 
 @dataclass(frozen=True)
 class ClassTerms:
-    """What is summed of a row of declared columns: 1, then two terms of each number, then one of each value.
+    """Terms of a row of declared columns that are summed: 1, then two terms of each number, then one of each value.
 
     Attributes:
         columns: the declared columns.
@@ -60,7 +60,7 @@ class ClassTerms:
 
     @property
     def width(self) -> int:
-        """How many terms there are."""
+        """The count of terms."""
         return self.starts[-1]
 
     @cached_property
@@ -151,7 +151,7 @@ class ClassSums(DeclaredRows):
 
     @cached_property
     def terms(self) -> ClassTerms:
-        """What is summed."""
+        """Terms that are summed."""
         return ClassTerms(self.columns)
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:

@@ -164,7 +164,7 @@ class Ours:
         return noisy_tables(self.exact(first, query), self.exact(second, query))
 
     def _reads_more(self, connection: Connection, query: str) -> bool:
-        """Whether the answer has more in it than cells, or follows from more; then all of it is looked at."""
+        """Return whether the result has more in it than cells, or follows from more; then all of it is looked at."""
         try:
             plan = self.plan(connection, query)
             return bool(plan.trees or plan.weights)
