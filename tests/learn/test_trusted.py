@@ -9,6 +9,7 @@ import sys
 import warnings
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -207,4 +208,7 @@ def test_a_policy_lets_no_code_of_the_callers_run(tmp_path: Path) -> None:
             s.evaluate(Loud(), features=["age"], target="rich", epsilon=1, trusted_code=True)
         with pytest.raises(InvalidParameter, match="opened by a policy"):
             s.fit(model, features=["age"], target="rich", trusted_code=True)
+        for run in (s.perform, s.open):
+            with pytest.raises(InvalidParameter, match="opened by a policy"):
+                run(SimpleNamespace(), trusted_code=True)  # type: ignore[operator]
         assert s.remaining.epsilon == 10

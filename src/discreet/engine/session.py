@@ -174,7 +174,7 @@ class Session:
             recipe: what is asked.
             fresh: whether to draw again even if the answer is stored.
             trusted_code: whether the recipe's code may run beside the data. Its plan is verified anew; but it runs in
-                the owner's process, where Python cannot keep it from reading memory.
+                the owner's process, where Python cannot keep it from reading memory. No policy lets it.
 
         Raises:
             PlanError, InvalidParameter: it cannot be done as asked; nothing was charged.
@@ -868,6 +868,7 @@ class Session:
                 f"{name} is a recipe of your own, and it would run beside the data.",
                 hint="pass trusted_code=True, in a process of the data's owner",
             )
+        self._refuse_under_policy(name)
         if self._units is not None:
             raise InvalidParameter(
                 f"{name} is a recipe of your own, which bounds one population, and two populations pay here: "
