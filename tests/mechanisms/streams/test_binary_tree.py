@@ -36,12 +36,12 @@ def test_laplace_noise_pays_for_every_level_and_contribution() -> None:
 @pytest.mark.parametrize("kind", ["tree", "square-root"])
 def test_gaussian_noise_is_that_of_the_gaussian_mechanism_for_the_length_of_a_column(kind: str) -> None:
     m = BinaryTree(epsilon=1, delta=1e-6, steps=300, sensitivity=2, factorization=kind, relation="replace")
-    length = 4 * math.sqrt(m.measured.l2_squared(1))
+    length = 4 * math.sqrt(m.measured.sensitivity(1))
     assert isinstance(m.noise, RoundedGaussianNoise)
     assert float(m.noise.sigma) == pytest.approx(Gaussian(epsilon=1, delta=1e-6, sensitivity=1).sigma * length)
     ((event, _),) = m.events
     assert isinstance(event, GaussianEvent)
-    assert event.mu_squared == 16 * m.measured.l2_squared(1) / m.noise.sigma**2
+    assert event.mu_squared == 16 * m.measured.sensitivity(1) / m.noise.sigma**2
     assert event.mu_squared <= Gaussian(epsilon=1, delta=1e-6).mu_squared
 
 
@@ -130,15 +130,15 @@ def test_an_interrupted_step_leaves_the_run_as_it_was() -> None:
     for kind in ({}, ROOT):
         run = BinaryTree(epsilon=10**9, steps=9, **kind).start()  # type: ignore[arg-type]
         run.add(5)
-        draw = run._progress._draw  # type: ignore[attr-defined]
+        draw = run._progress._draw
 
         def interrupted(n: int) -> Any:
             raise KeyboardInterrupt
 
-        run._progress._drawn, run._progress._draw = [], interrupted  # type: ignore[attr-defined]
+        run._progress._drawn, run._progress._draw = [], interrupted
         with pytest.raises(KeyboardInterrupt):
             run.add(100)
-        run._progress._draw = draw  # type: ignore[attr-defined]
+        run._progress._draw = draw
         assert run.taken == 1 and run.add(2) == pytest.approx(7, abs=0.01)
 
 

@@ -51,7 +51,7 @@ def test_the_sensitivity_is_the_largest_that_enumeration_finds(contributions: in
         for signs in itertools.product((-1, 1), repeat=contributions):
             moved = matrix[:, places] @ np.array(signs)
             l1, l2 = max(l1, int(np.abs(moved).sum())), max(l2, int((moved**2).sum()))
-    assert root.l2_squared(contributions) == l2
+    assert root.sensitivity(contributions) == l2
     assert root.l1(contributions) >= l1 and (contributions > 1 or root.l1(1) == l1)
 
 
@@ -78,7 +78,7 @@ def test_the_error_lies_between_the_published_bounds(steps: int) -> None:
     # https://arxiv.org/abs/2211.05006, 1 + (γ + ln T)/π. Above: no factorisation has less than the sum of the singular
     # values of the matrix of prefix sums over T, and they are 1/(2 sin((2j − 1)π/(4T + 2))).
     root = SquareRoot(steps, 30)
-    column = math.sqrt(root.l2_squared(1))
+    column = math.sqrt(root.sensitivity(1))
     largest = column * math.sqrt(root.squares(root.worst()))
     mean = column * math.sqrt(root.mean_squares())
     j = np.arange(1, steps + 1)

@@ -73,7 +73,7 @@ def test_the_sensitivity_is_the_largest_that_enumeration_finds(n: int, height: i
             change[list(places)] = signs
             moved = matrix @ change
             largest = [max(largest[0], np.abs(moved).sum()), max(largest[1], (moved**2).sum())]
-    assert (tree.l1(contributions), tree.l2_squared(contributions)) == tuple(largest)
+    assert (tree.l1(contributions), tree.sensitivity(contributions)) == tuple(largest)
 
 
 @pytest.mark.parametrize("bits", [0, 5])
@@ -101,7 +101,7 @@ def test_a_run_gives_each_draw_the_weight_that_a_release_gives_it() -> None:
             return np.array([int(next(drawn) == i) for _ in range(size)], dtype=np.int64)
 
         growing = tree.begin(draw)
-        growing._drawn = list(reversed(draw(64).tolist()))  # type: ignore[attr-defined]
+        growing._drawn = list(reversed(draw(64).tolist()))
         ways.append([growing.add(0) for _ in range(n)])
     # The same columns in the order in which blocks are completed.
     assert sorted(map(tuple, np.round(everything.T, 12))) == sorted(map(tuple, np.round(np.array(ways), 12)))

@@ -27,8 +27,6 @@ from discreet.privacy.unit import Relation
 
 _MOST = 1 << 40  # steps of a tree
 
-_BATCH = 512  # draws that a run takes at once
-
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class BinaryTree(Mechanism):
@@ -102,7 +100,7 @@ class BinaryTree(Mechanism):
             )
         moved = s * (2 if kind is Relation.REPLACE else 1)  # one unit goes, and another comes
         measured = _measured(factorization, t, b, moved, asked)
-        noise_law, events = asked.calibrated(measured.l1(b) * moved, measured.l2_squared(b) * moved**2)
+        noise_law, events = asked.calibrated(measured.l1(b) * moved, measured.sensitivity(b) * moved**2)
         set_fields(self, epsilon=asked.epsilon, delta=asked.delta, steps=t, sensitivity=s, contributions=b)
         set_fields(self, relation=kind, factorization=factorization, measured=measured, noise=noise_law, _events=events)
 
@@ -160,7 +158,7 @@ class BinaryTree(Mechanism):
         e, m = decimal(self.epsilon), self.measured
         moved = self.sensitivity * (2 if self.relation is Relation.REPLACE else 1)
         if self.delta:
-            root = math.sqrt(m.l2_squared(self.contributions)) * moved
+            root = math.sqrt(m.sensitivity(self.contributions)) * moved
             size = f"in ℓ2 by at most {root:.6g}"
             law = f"N(0, σ²) with σ = {math.sqrt(self.noise.variance):.6g}, rounded"
             end = f"The loss is μ-GDP with μ = {math.sqrt(self._events.parts[0][0].mu_squared or 0):.6g}: ({e}, "
@@ -199,7 +197,7 @@ def _measured(kind: str, steps: int, contributions: int, moved: int, asked: Aske
     """Return the factorisation, in units so small that the noise is fine."""
     if kind == "tree":
         tree = BlockTree.best(steps, is_pure=asked.is_pure)
-        width = asked.width(tree.l1(contributions) * moved, tree.l2_squared(contributions) * moved**2)
+        width = asked.width(tree.l1(contributions) * moved, tree.sensitivity(contributions) * moved**2)
         return BlockTree(steps, tree.height, bits_for(width))
     # Rounding moves R by less than 2^-10 of it in all: L stays within a thousandth of f.
     least = steps.bit_length() + 9
@@ -268,7 +266,7 @@ class CountingRun(Run):
                     f"the run has taken all of its {self.taken} steps.",
                     hint="declare more steps= at the start; another run is charged anew",
                 )
-            return self._progress.add(whole)
+            return float(self._progress.add(whole))
 
     def error(self, confidence: Real = 0.95) -> float:
         """Return a half-width within which the error of the last answer (before any, of the first) stays."""
@@ -298,12 +296,13 @@ class BlockTree(Factorization):
     bits: int = 0
 
     @classmethod
-    def best(cls, steps: int, *, is_pure: bool) -> BlockTree:
+    def best(cls, steps: int, *, is_pure: bool = False, participations: int = 1, separation: int = 1) -> BlockTree:
         """Return the height of the least error at its worst step: a level less is less noise, more blocks to add."""
 
         def cost(height: int) -> float:
             tree = cls(steps, height)
-            return float((height + 1) ** (2 if is_pure else 1)) * tree.squares(tree.worst())
+            moved = tree.l1(1) ** 2 if is_pure else tree.sensitivity(participations, separation)
+            return float(moved) * tree.squares(tree.worst())
 
         return cls(steps, min(range(steps.bit_length()), key=cost))
 
@@ -315,14 +314,14 @@ class BlockTree(Factorization):
     def l1(self, contributions: int) -> int:
         return (self.levels * contributions) << self.bits
 
-    def l2_squared(self, contributions: int) -> int:
-        # On each level the sum of squares is largest where blocks are as full as can be, as those of the first
-        # `contributions` elements are on all levels at once.
-        found = 0
+    def sensitivity(self, participations: int, separation: int = 1) -> int:
+        # On each level the sum of squares is largest where blocks are as full as can be. The first elements of this
+        # distance reach it on all levels at once where it is a power of two; else it is more than there can be.
+        found, least = 0, min(participations, -(-self.steps // separation))
         for h in range(self.levels):
-            full, rest = divmod(contributions, 1 << h)
-            found += full << 2 * h
-            found += rest * rest
+            most = -(-(1 << h) // separation)
+            full, rest = divmod(least, most)
+            found += full * most * most + rest * rest
         return found << 2 * self.bits
 
     def squares(self, step: int) -> float:
@@ -380,8 +379,8 @@ class BlockTree(Factorization):
             answers = finer
         return answers[1:] * 2.0**-self.bits
 
-    def begin(self, draw: Draw) -> Progress:
-        return _Growing(self, draw)
+    def begin(self, draw: Draw, width: int | None = None) -> Progress:
+        return _Growing(self, draw, width)
 
     def explained(self) -> str:
         return (
@@ -393,46 +392,36 @@ class BlockTree(Factorization):
 class _Growing(Progress):
     """A tree that grows: for each open height the exact sum of its left block, and what was made of noisy sums."""
 
-    __slots__ = ("_draw", "_drawn", "_state", "_tree")
+    __slots__ = ("_tree",)
 
-    def __init__(self, tree: BlockTree, draw: Draw) -> None:
+    def __init__(self, tree: BlockTree, draw: Draw, width: int | None) -> None:
+        super().__init__(draw, width)
         self._tree = tree
-        self._draw = draw
-        self._drawn: list[int] = []
         # elements, finished largest blocks, (exact, raised) of the open heights
-        self._state: tuple[int, float, tuple[tuple[int, float], ...]] = (0, 0.0, ())
+        self.state = (0, 0.0, ())
 
-    @property
-    def taken(self) -> int:
-        return self._state[0]
-
-    def add(self, value: int) -> float:
-        seen, done, opened = self._state
+    def add(self, value: Any) -> Any:
+        seen, done, opened = self.state
         exact = value << self._tree.bits
-        raised = float(exact + self._noise())
+        raised = np.float64(exact + self._noise())
         left = list(opened)
         h = 0
         while h < self._tree.height and seen >> h & 1:
             other, above = left.pop()
-            exact += other
+            exact = exact + other
             h += 1
-            raised = above + raised + 2.0**h * float(exact + self._noise())
+            raised = above + raised + 2.0**h * np.float64(exact + self._noise())
         if h == self._tree.height:
-            done += raised / (2.0 ** (h + 1) - 1)
+            done = done + raised / (2.0 ** (h + 1) - 1)
         else:
             left.append((exact, raised))
         open_heights = [i for i in range(self._tree.height - 1, -1, -1) if (seen + 1) >> i & 1]
         answer = done
         for i, (_, made) in zip(open_heights, left, strict=True):
-            answer += made / (2.0 ** (i + 1) - 1)
+            answer = answer + made / (2.0 ** (i + 1) - 1)
         # At once, so that an interrupted call leaves the run as it was; its draws are never used again.
-        self._state = (seen + 1, done, tuple(left))
+        self.state = (seen + 1, done, tuple(left))
         return answer * 2.0**-self._tree.bits
-
-    def _noise(self) -> int:
-        if not self._drawn:
-            self._drawn = self._draw(_BATCH).tolist()
-        return int(self._drawn.pop())
 
 
 def _ones(n: int) -> list[int]:
