@@ -80,6 +80,15 @@ def test_clusters_cost_little_more_than_those_of_the_rows_themselves(width: int,
     assert model.loss_.epsilon(delta=float(delta)) <= 2
 
 
+def test_wide_bounds_cost_little() -> None:
+    X = np.random.default_rng(5).lognormal(3, 1, (20_000, 4)) * [1, 2, 3, 4]
+    model = KMeans(4, epsilon=1, delta=1e-6, bounds=(0, 100_000)).fit(X)
+    assert model.score(X) > 1.5 * Plain(4, n_init=2, random_state=0).fit(X).score(X)
+    low, high = np.array(model._state["ranges"]).T
+    assert ((model.cluster_centers_ >= low - 1e-6) & (model.cluster_centers_ <= high + 1e-6)).all()
+    assert (high < 10_000).all()
+
+
 @pytest.mark.parametrize("width", [2, 4])
 def test_no_value_of_the_data_is_an_error(width: int) -> None:
     odd = np.tile([np.nan, np.inf, -np.inf, 3], (50, 1))[:, :width]

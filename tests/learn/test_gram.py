@@ -201,3 +201,9 @@ def test_ranges_stay_where_noise_hides_the_rows() -> None:
     model = PCA(1, epsilon=Fraction(1, 100), delta=0, bounds=(0, 5)).fit(np.ones((30, 2)))
     assert np.shape(model._state["ranges"]) == (2, 2)
     assert np.isfinite(model.components_).all()
+
+
+def test_where_noise_hides_all_variances_the_widest_bounds_are_first() -> None:
+    rows = np.random.default_rng(6).normal(0, [1, 0.01], (200, 2))
+    found = [PCA(1, epsilon=0.1, delta=1e-6, bounds=[(-100, 100), (-1, 1)]).fit(rows) for _ in range(20)]
+    assert all(abs(model.components_[0, 0]) > 0.9 for model in found)

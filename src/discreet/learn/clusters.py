@@ -1,8 +1,9 @@
 """Clusters of rows: by a noisy grid of cells where columns are few, else by noisy steps of Lloyd's algorithm.
 
 Up to three columns, rows are counted once in the cells of a public grid, and the centres are those of the noisy cells.
-Beyond, the first centres are those of the normal law with noisy means and covariance, and each of a few steps draws the
-number of rows that are nearest to each centre, and their sum.
+Beyond, a noisy histogram of each column narrows its range, and a noisy covariance is drawn within these. The first
+centres are those of a law with both, and each of a few steps draws the number of rows that are nearest to each centre,
+and their sum.
 
 Guarantee:
     (ε, δ)-DP for one person under the relation of the account: each row counts in one cell, or adds one row of bounded
@@ -32,7 +33,8 @@ from discreet.engine.row_places import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import DeclaredRows, in_cells
 from discreet.learn.estimator import PrivateEstimator
-from discreet.learn.gram import GramSum, moments_of, spread_of, units_of
+from discreet.learn.features import DeclaredColumn
+from discreet.learn.gram import NarrowedGram, moments_of, narrowed, spread_of, units_of
 from discreet.learn.losses import Floats
 from discreet.plan.parts import person_part, plan_recipe
 from discreet.privacy.exact import Real, count
@@ -46,8 +48,8 @@ if TYPE_CHECKING:
 SIDES = {1: 512, 2: 32, 3: 10}
 """Cells along each column of a grid, by the number of columns."""
 
-STEPS, FIRST = 3, Fraction(1, 4)
-"""Steps of Lloyd's algorithm, and the part of the budget for the moments that they start from."""
+STEPS, FIRST, RANGED = 3, Fraction(1, 10), Fraction(4, 10)
+"""Steps of Lloyd's algorithm, and the parts of the budget for the covariance and for the histograms before them."""
 
 FULL, NEAR = 3.0, 2.0
 """A cell is kept if its noisy count is above `FULL` deviations of the noise, and that of the cells around it `NEAR`."""
@@ -67,9 +69,9 @@ class Clustering(DeclaredRows):
     clusters: int = field(default=8, kw_only=True)
 
     @cached_property
-    def _gram(self) -> GramSum:
+    def _gram(self) -> NarrowedGram:
         given: dict[str, Any] = {"sql": self.sql, "per_person": self.per_person, "centred": self.centred}
-        return GramSum(self.columns, self.epsilon, self.delta, **given)
+        return NarrowedGram(self.columns, self.epsilon, self.delta, **given)
 
     @property
     def side(self) -> int:
@@ -83,29 +85,32 @@ class Clustering(DeclaredRows):
             parts = [person_part("grid", rows, width=cells, norms=in_cells(cells, m), kind="places")]
         else:
             shape: dict[str, Any] = {"width": self.clusters * (len(self.columns) + 1), "l2": self._gram.longest * m}
-            nearest = person_part("nearest", rows, **shape, times=STEPS, share=1 - FIRST)
-            parts = [self._gram.part(rows, FIRST), nearest]
+            nearest = person_part("nearest", rows, **shape, times=STEPS, share=1 - FIRST - RANGED)
+            parts = [*self._gram.parts(rows, FIRST, RANGED), nearest]
         said = {"clusters": self.clusters, "features": self._gram.features.said}
         return plan_recipe(parts, epsilon=self.epsilon * part, delta=self.delta, parameters=said)
 
     # ------------------------------------------------------------------ public: centres from noisy numbers
     def run(self, plan: Plan) -> Running[Any]:
         parts = {part.name: part for part in plan.parts}
-        halves = units_of(self.columns)[1]
         if self.side:
             noisy = np.array((yield Draw("grid")), np.float64)
-            return {"centres": self._of_cells(noisy, spread_of(parts["grid"]), halves).tolist()}
-        gram = self._gram.of_noisy((yield Draw("gram")), parts["gram"])
-        centres = self._starts(*moments_of(np.array(gram["gram"]))[1:], halves)
+            return {"centres": self._of_cells(noisy, spread_of(parts["grid"]), units_of(self.columns)[1]).tolist()}
+        moments, counts = yield from self._gram.drawn(plan)
+        ranges = moments["ranges"]
+        centres = self._starts(moments_of(np.array(moments["gram"]))[2], counts, spread_of(parts["histogram"]), ranges)
+        halves = units_of(narrowed(self.columns, ranges))[1]
         spread, width = spread_of(parts["nearest"]), len(self.columns) + 1
         for _ in range(STEPS):
-            noisy = np.array((yield Draw("nearest", (centres * halves).tolist())), np.float64)
+            noisy = np.array(
+                (yield Draw("nearest", {"centres": (centres * halves).tolist(), "ranges": ranges})), np.float64
+            )
             found = noisy.reshape(self.clusters, width)
             n = np.maximum(found[:, -1], 1.0)
             means = np.clip(found[:, :-1] / n[:, None], -1, 1)
             # as far as noise does not hide it
             centres += np.clip(1 - (3 * spread / n) ** 2, 0, 1)[:, None] * (means - centres)
-        return {"centres": centres.tolist()}
+        return {"centres": centres.tolist(), "ranges": ranges}
 
     def _of_cells(self, noisy: Floats, spread: float, halves: Floats) -> Floats:
         """Return the centres of noisy cells, of which those that are hardly above the noise are left out."""
@@ -120,14 +125,27 @@ class Clustering(DeclaredRows):
         middles = (np.stack(np.unravel_index(np.arange(noisy.size), shape), axis=1) + 0.5) * (2 / self.side) - 1
         return self._centres(middles[kept], np.clip(noisy[kept], 1.0, 2.0**40), halves)
 
-    def _starts(self, mean: Floats, spread: Floats, halves: Floats) -> Floats:
-        """Return the centres of the normal law of this mean and covariance: of points that are spread evenly in it."""
+    def _starts(self, spread: Floats, counts: Floats, noise: float, ranges: Sequence[Sequence[float]]) -> Floats:
+        """Return the centres of points that are spread evenly in a law: with these noisy histograms, and the copula of
+        the normal law of this covariance.
+        """
         from scipy.stats import norm
 
-        values, vectors = np.linalg.eigh(spread)
-        even = _even(_POINTS, len(mean))
-        points = mean + norm.ppf(even) @ (vectors * np.sqrt(np.clip(values, 0, 1))).T
-        return self._centres(np.clip(points, -1, 1), np.ones(_POINTS), halves)
+        within = np.sqrt(np.maximum(np.diagonal(spread), 1e-12))
+        alike = spread / np.outer(within, within)
+        np.fill_diagonal(alike, 1)
+        values, vectors = np.linalg.eigh(alike)
+        mixed = vectors * np.sqrt(np.maximum(values, 0))
+        even = norm.cdf(norm.ppf(_even(_POINTS, len(spread))) @ (mixed / np.linalg.norm(mixed, axis=1)[:, None]).T)
+        own, features = narrowed(self.columns, ranges), self._gram.features
+        middles, halves = units_of(own)
+        points = np.empty_like(even)
+        for i, (c, column) in enumerate(zip(self.columns, own, strict=True)):
+            ends = [features.value_at(c, b / counts.shape[1]) for b in range(counts.shape[1] + 1)]
+            kept = np.where(counts[i] > noise, counts[i], 0)
+            below = np.cumsum([0.0, *kept]) / max(kept.sum(), 1e-9)
+            points[:, i] = np.clip(np.interp(even[:, i], below, ends), column.low, column.high)
+        return self._centres((points - middles) / halves, np.ones(_POINTS), halves)
 
     def _centres(self, points: Floats, weights: Floats, halves: Floats) -> Floats:
         """Return the centres of public points, by distances in the units of the data."""
@@ -139,8 +157,7 @@ class Clustering(DeclaredRows):
         return np.asarray(np.clip(found.cluster_centers_ / halves, -1, 1), np.float64)
 
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        middles, halves = units_of(self.columns)
-        return [c.name for c in self.columns], (middles + halves * np.array(state["centres"])).tolist()
+        return [c.name for c in self.columns], centres_of(self.columns, state).tolist()
 
     # ------------------------------------------------------------------ private: of people's rows
     def prepare(self, people: PeopleRows) -> Any:
@@ -154,15 +171,21 @@ class Clustering(DeclaredRows):
         return RowPlaces(people.starts, place[:, None], self.side ** len(self.columns))
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
-        factor: Any = people.prepared
         if of != "nearest":
-            found: Parts = factor
+            found: Parts = people.prepared if self.side else self._gram.each(people, of, args)
             return found
-        units = units_of(self.columns)[1] / (2.0**self._gram.bits * self._gram.features.scale)
-        near = nearest(factor.matrix[:, :-1].toarray() * units, np.array(args))
+        factor = self._gram.rows_within(people, args["ranges"])
+        units = units_of(narrowed(self.columns, args["ranges"]))[1] / (2.0**self._gram.bits * self._gram.features.scale)
+        near = nearest(factor.matrix[:, :-1].toarray() * units, np.array(args["centres"]))
         shown = np.zeros((len(near), self.clusters), np.int64)
         shown[np.arange(len(near)), near] = 1
         return shown, factor
+
+
+def centres_of(columns: Sequence[DeclaredColumn], state: Any) -> Floats:
+    """Return the centres of a state, in the units of the data."""
+    middles, halves = units_of(narrowed(columns, state["ranges"]) if "ranges" in state else columns)
+    return np.asarray(middles + halves * np.array(state["centres"]))
 
 
 def _even(n: int, d: int) -> Floats:
@@ -186,6 +209,9 @@ def nearest(points: Floats, centres: Floats) -> NDArray[np.int64]:
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # no types
     """Clusters of rows of numbers, by distances in the units of the data.
+
+    Beyond three columns half of the budget is for noisy histograms and a covariance, which narrow the ranges of columns
+    and place the first centres, so that wide bounds cost little.
 
     There is no `labels_`, which would tell of each row: `predict` says which cluster a row is in.
 
@@ -235,11 +261,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
         return Clustering(self._columns, *self._guarantee(), clusters=self.n_clusters)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"centres": (self.n_clusters, len(self._columns))}
+        d = len(self._columns)
+        return {"centres": (self.n_clusters, d), **({} if d in SIDES else {"ranges": (d, 2)})}
 
     def _take(self, state: Any) -> None:
-        middles, halves = units_of(self._columns)
-        self.cluster_centers_ = middles + halves * np.array(state["centres"])
+        self.cluster_centers_ = centres_of(self._columns, state)
 
     @property
     def _n_features_out(self) -> int:
@@ -267,5 +293,5 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
         return np.stack(self._inputs(X), axis=1)
 
     def _explained(self) -> str:
-        how = "counts in the cells of a public grid" if len(self._columns) in SIDES else f"moments and {STEPS} steps"
+        how = "counts in the cells of a public grid" if len(self._columns) in SIDES else f"histograms and {STEPS} steps"
         return f"{len(self.cluster_centers_)} clusters of {len(self._columns)} columns, from {how}."

@@ -47,6 +47,9 @@ BINS, RANGED, HIDDEN, LOST = 32, Fraction(1, 10), 3.0, 0.25
 """Bins of a number, the part of the budget for them, the deviations of their noise that hide rows at the ends, and the
 most of the rows that may be hidden so."""
 
+SHADED = 2.0
+"""Deviations of its noise, below which a component's variance is not told from 0, and is taken for so many."""
+
 _FAR = 1e6  # no weight is larger
 _RIDGE = 0.5
 _COARSEST = 9  # bits of a grid on which rows are hardly rounded
@@ -109,7 +112,7 @@ class GramSum(FeatureRows):
     def prepare(self, people: PeopleRows) -> Any:
         return self._factors(people, self.features, self.cells(people))
 
-    def _factors(self, people: PeopleRows, features: Features, cells: Iterable[NDArray[Any]]) -> Parts:
+    def _factors(self, people: PeopleRows, features: Features, cells: Iterable[NDArray[Any]]) -> RowFactor:
         drop, (places, values) = BITS - self.bits, features.encode(cells, len(people.matrix))
         if self.target is not None:
             y = Squared().scaled(self.numbers(people, *self.target), *self.target)
@@ -132,21 +135,31 @@ class NarrowedGram(GramSum):
     """
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows, d = self.read(tables), len(self._numbers)
-        parts = [self.part(rows, 1 - RANGED), *([histogram_part(rows, d, BINS, RANGED)] if d else [])]
         given: dict[str, Any] = {"epsilon": self.epsilon * part, "delta": self.delta}
+        parts = self.parts(self.read(tables), 1 - RANGED, RANGED)
         return plan_recipe(parts, **given, parameters={"gram": self.features.said, "bins": BINS})
+
+    def parts(self, rows: PersonRows, share: Fraction, ranged: Fraction) -> list[PersonPart]:
+        """Return the private parts: the matrix and the histogram, and how much of the budget is for each."""
+        d = len(self._numbers)
+        return [self.part(rows, share), *([histogram_part(rows, d, BINS, ranged)] if d else [])]
 
     @property
     def _numbers(self) -> list[DeclaredColumn]:
         return [c for c in self.columns if c.values is None]
 
     def run(self, plan: Plan) -> Running[Any]:
-        matrix, *counted = plan.parts
-        ranges = []
-        if counted:
+        found, _ = yield from self.drawn(plan)
+        return found
+
+    def drawn(self, plan: Plan) -> Running[tuple[dict[str, Any], Floats]]:
+        """Return the state, and the noisy histogram of each number."""
+        parts = {part.name: part for part in plan.parts}
+        ranges: list[list[float]] = []
+        noisy: Floats = np.zeros((0, BINS))
+        if "histogram" in parts:
             noisy = np.array((yield Draw("histogram")), np.float64).reshape(-1, BINS)
-            hidden = HIDDEN * spread_of(counted[0]) * np.sqrt(np.arange(1, BINS + 1))
+            hidden = HIDDEN * spread_of(parts["histogram"]) * np.sqrt(np.arange(1, BINS + 1))
             for c, own in zip(self._numbers, noisy, strict=True):
                 seen = [np.flatnonzero(np.cumsum(counts) > hidden) for counts in (own, own[::-1])]
                 # an end stays where noise may hide too many rows beyond it
@@ -155,7 +168,7 @@ class NarrowedGram(GramSum):
                 )
                 ends = (first, BINS - last) if first + last < BINS else (0, BINS)
                 ranges.append([self.features.value_at(c, end / BINS) for end in ends])
-        return {**self.of_noisy((yield Draw("gram", {"ranges": ranges})), matrix), "ranges": ranges}
+        return {**self.of_noisy((yield Draw("gram", {"ranges": ranges})), parts["gram"]), "ranges": ranges}, noisy
 
     def prepare(self, people: PeopleRows) -> Any:
         return [*self.cells(people)]
@@ -163,10 +176,14 @@ class NarrowedGram(GramSum):
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
         cells = people.prepared
         if of != "histogram":
-            return self._factors(people, Features(narrowed(self.columns, args["ranges"])), cells)
+            return self.rows_within(people, args["ranges"])
         read = [(c, own) for c, own in zip(self.columns, cells, strict=True) if c.values is None]
         bins = [np.minimum(self.features.position(c, own) * BINS, BINS - 1).astype(np.int64) for c, own in read]
         return RowPlaces(people.starts, np.stack(bins, axis=1) + BINS * np.arange(len(bins)), len(bins) * BINS)
+
+    def rows_within(self, people: PeopleRows, ranges: Sequence[Sequence[float]]) -> RowFactor:
+        """Return people's rows, whose numbers were moved into these ranges."""
+        return self._factors(people, Features(narrowed(self.columns, ranges)), people.prepared)
 
 
 def narrowed(columns: Sequence[DeclaredColumn], ranges: Sequence[Sequence[float]]) -> tuple[DeclaredColumn, ...]:
@@ -232,6 +249,7 @@ class NoisyMoments(PrivateEstimator):
     covariance_: Floats
     _gram: Floats
     _noise: float
+    _narrowed: tuple[DeclaredColumn, ...]
 
     def __init__(
         self,
@@ -259,7 +277,7 @@ class NoisyMoments(PrivateEstimator):
         return {"gram": (width, width), "noise": ()}
 
     def _take(self, state: Any) -> None:
-        columns = narrowed(self._columns, state["ranges"]) if "ranges" in state else self._columns
+        columns = self._narrowed = narrowed(self._columns, state["ranges"]) if "ranges" in state else self._columns
         self.terms_ = Features(columns).names
         self._gram, self._noise = np.array(state["gram"]), float(state["noise"])
         self.rows_, mean, spread = moments_of(self._gram)
@@ -318,6 +336,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # t
 
     Components are of the data's own units: where units differ, scale columns by public constants first. A tenth of the
     budget is for narrower ranges than the bounds, at whose ends numbers count that lie beyond: variances are of these.
+    A variance that noise hides counts as two deviations of the noise: then the widest bounds say which are first.
 
     Guarantee:
         As of `Gram`.
@@ -356,7 +375,11 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # t
 
     def _take(self, state: Any) -> None:
         super()._take(state)
-        values, vectors = np.linalg.eigh(self.covariance_)
+        found, halves = self.covariance_.copy(), units_of(self._narrowed)[1]
+        # else noise alone would say which of them is least: the widest bounds do
+        hidden = min(SHADED * self._noise / self.rows_, 1.0) * halves**2
+        np.fill_diagonal(found, np.maximum(np.diagonal(found), hidden))
+        values, vectors = np.linalg.eigh(found)
         order = np.argsort(-values, kind="stable")[: self.n_components]
         found = vectors[:, order].T
         signs = np.sign(found[np.arange(len(found)), np.abs(found).argmax(axis=1)])
