@@ -152,7 +152,7 @@ def test_neighbours_differ_by_no_more_than_the_charged_distance() -> None:
     model, loss, batch_of = net("attention")
     dataset = batch_of(41)
     t = trainer(model, dataset, loss_fn=loss, batch_size=20, physical_batch=16, rows=41, max_grad_norm=0.01)
-    noise, trained = t._noise_of(Fraction(1)), t._clipper.trained
+    noise, trained = t._noise(), t._clipper.trained
     places = random_order(41, SystemEntropy())
 
     def total(order: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -218,7 +218,7 @@ ASKED = [
     ({"epsilon": 1, "steps": None}, "epsilon and delta are given together"),
     ({"epochs": 2}, "Both epochs and steps"),
     ({"rows": None}, "counting it takes a part of ε"),
-    ({"sampling": "shuffle"}, "sampling must be 'poisson', 'fixed' or 'allocation'"),
+    ({"sampling": "shuffle"}, "sampling must be 'poisson', 'fixed', 'allocation' or 'cyclic'"),
     ({"clipping": "none"}, "clipping must be 'flat', 'per-layer' or 'automatic'"),
     ({"batch_size": 0}, "batch_size must be"),
     ({"physical_batch": 1 << 21}, "physical_batch must be at most"),

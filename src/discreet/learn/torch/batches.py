@@ -1,5 +1,5 @@
 """Rows of a data set, read into tensors whose shapes are public: batches that are filled up, and rows that do not fit
-left out.
+left out; and rows in parts, of which each step has one.
 """
 
 from __future__ import annotations
@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from fractions import Fraction
+from itertools import count
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -16,7 +18,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.samples import Places, Sampling
 from discreet.noise.entropy import Entropy, words64
+from discreet.noise.uniform import below_vector
+from discreet.privacy.event import Composed
+from discreet.privacy.sampling import PoissonEvent
+from discreet.privacy.unit import Relation
 
 Shape: TypeAlias = "tuple[torch.dtype, tuple[int, ...]]"
 
@@ -158,6 +165,50 @@ class RowSource:
         found = [found] if isinstance(found, Tensor) else found
         whole = isinstance(found, tuple | list) and all(isinstance(x, Tensor) for x in found)
         return list(found) if whole else None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts(Sampling):
+    """Parts of the rows, of which step t has part t mod `parts`, for noise that is correlated over steps.
+
+    Attributes:
+        parts: how many there are. Each row is in one, drawn once by a uniform number of its own.
+        rate: with which chance a row of the part is in the step, by a coin of its own; 1 for all of them.
+
+    Guarantee:
+        One row takes part in every `parts`-th step at most. At rate 1 all steps together are one use, of noise that was
+        made for so many participations; below it each participation is a sampled use, where noise has no more bands
+        than there are parts.
+
+    References:
+        Choquette-Choo et al. 2023, Theorem 4, https://arxiv.org/abs/2306.08153; docs/proofs/torch.md, "Correlated
+        noise".
+    """
+
+    parts: int
+    rate: Fraction = Fraction(1)
+    relation: ClassVar[Relation] = Relation.ADD_REMOVE
+
+    def participations(self, times: int) -> int:
+        """Return in how many of so many steps a row is at most."""
+        return -(-times // self.parts)
+
+    def events(self, one: Composed, times: int) -> Composed:
+        if self.rate == 1:
+            return one
+        ((event, _),) = one
+        return Composed([(PoissonEvent(event, self.rate), self.participations(times))])
+
+    def start(self, people: int, rng: Entropy) -> Iterator[Places]:
+        return self.samples(below_vector(self.parts, people, rng), 0, rng)
+
+    def samples(self, part_of: NDArray[np.int64], begun: int, rng: Entropy) -> Iterator[Places]:
+        """Yield the rows of each step after so many, where these are the parts of all rows. Private."""
+        for step in count(begun):
+            places = np.flatnonzero(part_of == step % self.parts)
+            if self.rate < 1:
+                places = places[below_vector(self.rate.denominator, len(places), rng) < self.rate.numerator]
+            yield places
 
 
 def random_order(n: int, rng: Entropy) -> NDArray[np.int64]:

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from discreet.errors import InvalidParameter
 from discreet.learn.torch.layers import LEAST_GAMMA
+from discreet.mechanisms.streams.square_root import Factorization
 from discreet.noise import gaussian
 from discreet.noise.entropy import Entropy
 from discreet.noise.lattice import Grid
@@ -39,6 +42,9 @@ class GridNoise:
         piece: P, how many rows are added up at once.
         terms: how many terms a row's gradient has in each use of a layer.
         replaced: whether neighbours differ by a row that is replaced, which moves a sum by 2C.
+        factors: what is measured of all steps together, where their noise is correlated.
+        participations: in how many steps a row is at most, where it is one of these.
+        separation: how many steps two of them are apart at least.
 
     Guarantee:
         For neighbours the sums in whole numbers differ by at most `sensitivity` steps in ℓ2, and each number gets
@@ -51,6 +57,9 @@ class GridNoise:
     piece: int
     terms: Sequence[int]
     replaced: bool = False
+    factors: Factorization | None = None
+    participations: int = 1
+    separation: int = 1
 
     @cached_property
     def grid(self) -> Grid:
@@ -74,20 +83,76 @@ class GridNoise:
 
     @cached_property
     def sigma(self) -> int:
-        """The deviation of the noise, in steps of the grid."""
-        return math.ceil(self.multiplier * self.sensitivity)
+        """The deviation of what is drawn, in steps of the grid, or of what is measured of it."""
+        longer = Fraction(1)
+        if self.factors is not None:
+            squared = self.factors.sensitivity(self.participations, self.separation)
+            longer = Fraction(math.isqrt((squared << 40) - 1) + 1, 1 << 20)
+        found = math.ceil(self.multiplier * self.sensitivity * longer)
+        if found > gaussian.LARGEST_SIGMA:
+            raise InvalidParameter("The noise is too large for 64 bits.", hint="take a smaller noise_multiplier")
+        return found
 
     @cached_property
     def deviation(self) -> float:
-        """The deviation of the noise of one number of the sum."""
-        return float(self.sigma * self.grid.step)
+        """The deviation of the noise of one number of the sum; or of independent noise with this error of all sums."""
+        found = float(self.sigma * self.grid.step)
+        if self.factors is not None:
+            found *= math.sqrt(self.factors.mean_squares() * 2 / (self.factors.steps + 1))
+        return found
+
+    def variance(self, steps: int) -> float:
+        """Return the variance of the noise of one number, added up over the first steps."""
+        if self.factors is None:
+            return steps * self.deviation**2
+        return self.factors.squares(steps) * float(self.sigma * self.grid.step) ** 2
 
     def whole(self, sums: Sequence[Tensor]) -> NDArray[np.int64]:
         """Return the sums of one piece in steps of the grid."""
         flat = np.concatenate([x.detach().cpu().numpy().reshape(-1) for x in sums])
         return self.grid.snap_vector(flat)
 
+    def drawn(self, size: int, rng: Entropy) -> NDArray[np.int64]:
+        """Return so many fresh numbers."""
+        return gaussian.rounded_vector(Fraction(self.sigma), size, rng)
+
     def noisy(self, total: NDArray[np.int64], rng: Entropy) -> NDArray[np.float64]:
-        """Return a sum with noise."""
-        found = total + gaussian.rounded_vector(Fraction(self.sigma), total.size, rng)
-        return np.ldexp(found.astype(np.float64), self.grid.exponent)
+        """Return a sum with noise of its own."""
+        return np.ldexp((total + self.drawn(total.size, rng)).astype(np.float64), self.grid.exponent)
+
+
+class CorrelatedNoise:
+    """A run of sums whose noise is correlated over steps; each is given once, in their order.
+
+    What is measured up to a step is whole numbers with exact noise, and what is returned follows from them.
+
+    Guarantee:
+        That of one Gaussian use of the noise's multiplier for all steps, where rows take part as it says.
+
+    References:
+        docs/proofs/torch.md, "Correlated noise".
+    """
+
+    def __init__(self, noise: GridNoise, rng: Entropy, state: tuple[Any, ...] | None = None) -> None:
+        assert noise.factors is not None
+        self._noise = noise
+        self._progress = noise.factors.begin(lambda n: noise.drawn(n, rng), noise.width)
+        self._answer: NDArray[np.float64] | float = 0.0
+        if state is not None:
+            self._progress.state, self._answer = state
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What the run goes on with. Private."""
+        return self._progress.state, self._answer
+
+    @property
+    def taken(self) -> int:
+        """How many sums were given."""
+        return self._progress.taken
+
+    def noisy(self, total: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the next sum with noise."""
+        before = self._answer
+        self._answer = self._progress.add(total)
+        return np.ldexp(self._answer - before, self._noise.grid.exponent)

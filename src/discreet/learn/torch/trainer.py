@@ -24,18 +24,22 @@ from discreet.accounting.constructors import approximate, pure
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.learn.torch import checkpoint
-from discreet.learn.torch.batches import RowBatch, RowSource
+from discreet.learn.torch.batches import Parts, RowBatch, RowSource
 from discreet.learn.torch.clipping import Clipper, Clipping, Loss, positive_limit, scaled
-from discreet.learn.torch.noise import LARGEST_PIECE, GridNoise
+from discreet.learn.torch.noise import LARGEST_PIECE, CorrelatedNoise, GridNoise
 from discreet.learn.torch.preflight import check
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
+from discreet.mechanisms.streams.binary_tree import BlockTree
+from discreet.mechanisms.streams.square_root import LONGEST, Banded, Factorization
 from discreet.noise import laplace
 from discreet.noise.entropy import SystemEntropy
+from discreet.noise.uniform import below_vector
 from discreet.privacy.event import Composed, GaussianEvent
 from discreet.privacy.exact import Real, count, positive, probability
 from discreet.privacy.unit import Relation
 
-Scheme: TypeAlias = Literal["poisson", "fixed", "allocation"]
+Scheme: TypeAlias = Literal["poisson", "fixed", "allocation", "cyclic"]
+Noise: TypeAlias = Literal["independent", "tree", "banded"]
 
 COUNTED = Fraction(2, 100)
 """The part of ε that the number of rows takes, where it is not public."""
@@ -43,6 +47,7 @@ COUNTED = Fraction(2, 100)
 EARLY = 20
 """After so many steps it is said when nothing has been learnt."""
 
+_BANDS = {"poisson": 4, "cyclic": 32}  # so many by default, or as many as there are parts
 _RATES = 1 << 32  # rates are multiples of its inverse
 _SPREAD = 3  # a piece has room for so many deviations more rows than expected
 
@@ -57,7 +62,8 @@ class TrainingPlan:
         noise_multiplier: σ, the deviation of the noise over the sensitivity of a sum.
         steps: how many there are.
         expected_batch: how many rows a step has on average.
-        noise: deviation of the noise of each coordinate of the mean gradient.
+        noise: deviation of the noise of each coordinate of the mean gradient; of correlated noise that of independent
+            noise whose sums over steps have the same mean squared error.
         delta: the δ of `epsilons`: what was asked for, or 1e-5.
         width: how many numbers are trained.
         notes: what the preflight says.
@@ -119,10 +125,16 @@ class PrivateTrainer:
         noise_multiplier: σ. Of ε with δ, σ, and steps or epochs two are given, and the third is solved for.
         rows: public number of rows. Without it the number is counted with noise, for 2 % of ε.
         sampling: "poisson", each row in each step by a coin of its own; "allocation", each row in one step of each
-            pass; "fixed", exactly `batch_size` rows, where the number of rows is public and neighbours replace a row.
+            pass; "fixed", exactly `batch_size` rows, where the number of rows is public and neighbours replace a row;
+            "cyclic", each row in one step of each pass, the same in all passes, for correlated noise.
         physical_batch: how many rows are differentiated at once; it changes memory and time alone.
         clipping: "flat", min(1, C/|g|); "per-layer", the same for each of K layers with C/√K; or "automatic",
             C/(|g| + C/100).
+        noise: "independent" for each step; or correlated over steps, so that it nearly cancels in their sums: "tree",
+            of dyadic blocks of steps, or "banded", with the least error for so many `bands`. With sampling="cyclic" the
+            run is one use, charged whole at its first step. "banded" goes with "poisson" too: rows are in `bands`
+            parts, and each step samples the next part.
+        bands: how many later steps know of a step's noise, and one more.
         collate_fn: makes tensors of a list of rows, as for a DataLoader.
         num_workers: threads that read rows of a map-style data set.
         device: where batches are moved; by default that of the model.
@@ -159,6 +171,8 @@ class PrivateTrainer:
         sampling: Scheme = "poisson",
         physical_batch: int | None = None,
         clipping: Clipping = "flat",
+        noise: Noise = "independent",
+        bands: int | None = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         num_workers: int = 0,
         device: Any = None,
@@ -172,7 +186,8 @@ class PrivateTrainer:
         self._epochs = None if epochs is None else positive("epochs", epochs)
         self._steps = None if steps is None else count("steps", steps)
         self._multiplier = None if noise_multiplier is None else positive("noise_multiplier", noise_multiplier)
-        self._clipping, self._scheme = clipping, sampling
+        self._clipping, self._scheme, self._kind = clipping, sampling, noise
+        self._bands = None if bands is None else count("bands", bands)
         self._check_asked()
         _check_optimizer(model, optimizer)
         place = torch.device(device) if device is not None else next(model.parameters()).device
@@ -201,6 +216,8 @@ class PrivateTrainer:
         self._drawn: Iterator[NDArray[np.int64]] | None = None
         self._latest: RowBatch | None = None
         self._made: GridNoise | None = None
+        self._correlated: CorrelatedNoise | None = None
+        self._part_of = np.zeros(0, np.int64)
         self._sum, self._summed, self.norm = np.zeros(0), 0, math.nan
 
     # ------------------------------------------------------------------ what is free
@@ -257,13 +274,17 @@ class PrivateTrainer:
             raise InvalidParameter(
                 "Only the latest batch can be stepped, and once.", hint="for batch in p.batches(): p.step(batch)"
             )
-        self._latest = None
         trained, noise = self._clipper.trained, self._noise()
         total = np.zeros(noise.width, np.int64)
         for tensors, kept in self._source.pieces(batch, self.physical_batch, self._rng, filled=self._scheme != "fixed"):
             sums = self._clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
             total += noise.whole([sums[p] for p in trained])
-        noisy = noise.noisy(total, self._rng)
+        self._latest = None
+        if noise.factors is None:
+            noisy = noise.noisy(total, self._rng)
+        else:
+            self._correlated = self._correlated or CorrelatedNoise(noise, self._rng)
+            noisy = self._correlated.noisy(total)
         self._tell(noisy, noise)
         mean, start = torch.from_numpy(noisy / self.plan().expected_batch), 0
         for p in trained:
@@ -294,13 +315,26 @@ class PrivateTrainer:
 
         Beside it lies a file, PATH.begun, that later steps are noted in before they are drawn. Whoever resumes from a
         copy of both that is older than the last step hides steps from the account.
+
+        Where noise is correlated, a third file, PATH.secret, holds what undoes the noise, and its owner alone may read
+        it. It serves to go on from the last step, from the last path that was saved to, and is removed with the next
+        step.
+
+        Raises:
+            InvalidParameter: noise is correlated, and the latest batch was not stepped.
         """
         self._settle()
-        to = Path(path)
+        plan, to = self.plan(), Path(path)
+        if self._kind != "independent":
+            self._check_stepped()
+            for other in {*self._paths} - {to}:
+                checkpoint.forget_secret(other)
         if to not in self._paths:
             self._paths.append(to)
         self._note(self._begun)
-        plan = self.plan()
+        if self._correlated is not None:
+            going_on = (self._part_of, self._correlated.state, repr(self._noise().factors))
+            checkpoint.write_secret(to, self._run, self._begun, going_on)
         settings = {
             "batch_size": self._batch,
             "max_grad_norm": self._limit,
@@ -313,6 +347,8 @@ class PrivateTrainer:
             "sampling": self._scheme,
             "physical_batch": self.physical_batch,
             "clipping": self._clipping,
+            "noise": self._kind,
+            "bands": self._bands,
         }
         content = {"run": self._run, "begun": self._begun, "settings": settings}
         checkpoint.write(to, {**content, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})
@@ -341,7 +377,7 @@ class PrivateTrainer:
         counted = bool(s["counted"])
         given: dict[str, Any] = {"collate_fn": collate_fn, "num_workers": num_workers, "device": device}
         given |= {name: s[name] for name in ("batch_size", "max_grad_norm", "steps", "sampling", "physical_batch")}
-        given |= {"clipping": s["clipping"], "rows": s["rows"], "noise_multiplier": s["noise_multiplier"]}
+        given |= {name: s[name] for name in ("clipping", "rows", "noise_multiplier", "noise", "bands")}
         trainer = cls(model, loss_fn, optimizer, dataset, example=example, **given)
         try:
             model.load_state_dict(found["model"])
@@ -357,6 +393,13 @@ class PrivateTrainer:
         if isinstance(trainer._plan.sampling, OneOfSteps):  # who was in the rest of a pass is not kept
             each = trainer._plan.sampling.steps
             trainer._begun = -(-trainer._begun // each) * each
+        if isinstance(trainer._plan.sampling, Parts) and trainer._begun:
+            trainer._part_of, state, factors = checkpoint.read_secret(at, found["run"], found["begun"])
+            if repr(trainer._noise().factors) != factors:
+                raise InvalidParameter("Another version of scipy makes other bands.", hint="resume with the old one")
+            trainer._correlated = CorrelatedNoise(trainer._noise(), trainer._rng, state)
+            trainer._drawn = trainer._plan.sampling.samples(trainer._part_of, trainer._begun, trainer._rng)
+            trainer._summed = EARLY  # said of the first steps alone
         return trainer
 
     # ------------------------------------------------------------------ private
@@ -365,8 +408,24 @@ class PrivateTrainer:
         return self._plan is not None and self._rows is None
 
     def _check_asked(self) -> None:
-        if self._scheme not in ("poisson", "fixed", "allocation"):
-            raise InvalidParameter(f"sampling must be 'poisson', 'fixed' or 'allocation', not {self._scheme!r}.")
+        if self._scheme not in ("poisson", "fixed", "allocation", "cyclic"):
+            known = "'poisson', 'fixed', 'allocation' or 'cyclic'"
+            raise InvalidParameter(f"sampling must be {known}, not {self._scheme!r}.")
+        if self._kind not in (*_GO_WITH, "independent"):
+            raise InvalidParameter(f"noise must be 'independent', 'tree' or 'banded', not {self._kind!r}.")
+        if self._scheme not in _GO_WITH.get(self._kind, ("poisson", "fixed", "allocation")):
+            raise InvalidParameter(
+                f"sampling={self._scheme!r} does not go with noise={self._kind!r}.",
+                hint='"cyclic" with noise="tree" or "banded"; "poisson" with noise="banded" or "independent"',
+            )
+        if self._bands is not None and self._kind != "banded":
+            raise InvalidParameter(f"bands= does not go with noise={self._kind!r}.", hint='noise="banded"')
+        if self._kind == "banded" and (self._steps or 0) > LONGEST:
+            raise InvalidParameter(f'noise="banded" takes at most {LONGEST:,} steps.', hint='noise="tree"')
+        if self._scheme == "cyclic" and self._epochs is None and self._steps is None:
+            raise InvalidParameter(
+                "A cyclic run costs the same for any number of steps.", hint="give epochs= or steps="
+            )
         if self._epochs is not None and self._steps is not None:
             raise InvalidParameter("Both epochs and steps are given.", hint="leave one out")
         long = self._epochs is not None or self._steps is not None
@@ -396,6 +455,16 @@ class PrivateTrainer:
             return FixedSizeSampling(self._batch, rows)
         if self._scheme == "allocation":
             return OneOfSteps(max(2, round(rows / self._batch)))
+        if self._scheme == "cyclic":
+            return Parts(max(1, round(rows / self._batch)))
+        if self._kind == "banded":
+            parts = self._bands or _BANDS["poisson"]
+            if parts * self._batch >= rows and self._rows is not None:
+                raise InvalidParameter(
+                    f"Each of {parts} parts of {rows} rows is smaller than batch_size = {self._batch}.",
+                    hint='take fewer bands=, or sampling="cyclic"',
+                )
+            return Parts(parts, Fraction(min(max(parts * self._batch * _RATES // rows, 1), _RATES - 1), _RATES))
         return PoissonSampling(Fraction(min(max(self._batch * _RATES // rows, 1), _RATES - 1), _RATES))
 
     def _planned(self, rows: int) -> TrainingPlan:
@@ -422,23 +491,48 @@ class PrivateTrainer:
         batch = rows / each if each > 1 else float(self._batch)
         if isinstance(sampling, PoissonSampling):
             batch = float(sampling.rate * rows)
-        noise, delta = self._noise_of(multiplier), float(self._delta or Fraction(1, 10**5))
+        elif isinstance(sampling, Parts):
+            batch = float(sampling.rate * rows / sampling.parts)
+        noise, delta = self._noise_of(multiplier, sampling, steps), float(self._delta or Fraction(1, 10**5))
         deviation = noise.deviation / batch
         return TrainingPlan(sampling, rows, multiplier, steps, batch, deviation, delta, noise.width, self._notes)
 
-    def _noise_of(self, multiplier: Fraction) -> GridNoise:
+    def _noise_of(self, multiplier: Fraction, sampling: Sampling, steps: int) -> GridNoise:
         width = sum(p.numel() for p in self._clipper.trained)
         replaced = self._sampling_relation() is Relation.REPLACE
         terms = tuple(self._clipper.terms)
-        return GridNoise(Fraction(self._limit), multiplier, width, self.physical_batch, terms, replaced)
+        factors, times, apart = None, 1, 1
+        if isinstance(sampling, Parts):
+            apart = sampling.parts
+            # at a rate below 1 each participation is charged apart
+            times = sampling.participations(steps) if sampling.rate == 1 else 1
+            factors = self._factors(steps, times, apart)
+        return GridNoise(
+            Fraction(self._limit), multiplier, width, self.physical_batch, terms, replaced, factors, times, apart
+        )
+
+    def _factors(self, steps: int, participations: int, separation: int) -> Factorization:
+        if self._kind == "tree":
+            return BlockTree.best(steps, participations=participations, separation=separation)
+        return Banded.best(steps, self._bands or min(_BANDS[self._scheme], separation))
 
     def _sampling_relation(self) -> Relation:
         return Relation.REPLACE if self._scheme == "fixed" else Relation.ADD_REMOVE
 
     def _noise(self) -> GridNoise:
-        if self._made is None or self._made.width != sum(p.numel() for p in self._clipper.trained):
-            self._made = self._noise_of(self.plan().noise_multiplier)
+        width, plan = sum(p.numel() for p in self._clipper.trained), self.plan()
+        if self._made is None or self._made.width != width:
+            if self._correlated is not None:
+                raise InvalidParameter("Parameters must stay trained, or frozen, while noise is correlated.")
+            self._made = self._noise_of(plan.noise_multiplier, plan.sampling, plan.steps)
         return self._made
+
+    def _check_stepped(self) -> None:
+        if self._begun != (0 if self._correlated is None else self._correlated.taken):
+            raise InvalidParameter(
+                f"Step {self._begun} was drawn and not stepped: correlated noise takes every step.",
+                hint="p.step(batch)",
+            )
 
     def _settle(self) -> None:
         """Count the rows, where their number is private, and solve for the rest."""
@@ -451,17 +545,26 @@ class PrivateTrainer:
 
     def _draw(self) -> RowBatch:
         self._settle()
+        sampling, ahead = self.plan().sampling, checkpoint.AHEAD
+        if isinstance(sampling, Parts):
+            self._check_stepped()
+            ahead = 1
         if self._begun >= self._noted:
-            self._note(min(self._begun + checkpoint.AHEAD, self.plan().steps))
+            self._note(min(self._begun + ahead, self.plan().steps))
         self._begun += 1
-        if self._drawn is None:
-            self._drawn = self.plan().sampling.start(self._source.size, self._rng)
+        if self._drawn is None and isinstance(sampling, Parts):
+            self._part_of = below_vector(sampling.parts, self._source.size, self._rng)
+            self._drawn = sampling.samples(self._part_of, 0, self._rng)
+        elif self._drawn is None:
+            self._drawn = sampling.start(self._source.size, self._rng)
         self._latest = RowBatch(self._begun, next(self._drawn))
         return self._latest
 
     def _note(self, begun: int) -> None:
         for path in self._paths:
             checkpoint.note(path, self._run, begun)
+            if begun > self._begun:
+                checkpoint.forget_secret(path)
         self._noted = begun
 
     def _tell(self, noisy: NDArray[np.float64], noise: GridNoise) -> None:
@@ -472,7 +575,7 @@ class PrivateTrainer:
         self._sum = noisy.copy() if not self._summed else self._sum + noisy
         self._summed += 1
         if self._summed == EARLY:
-            square, variance = float(self._sum @ self._sum), EARLY * noise.deviation**2
+            square, variance = float(self._sum @ self._sum), noise.variance(EARLY)
             if square < variance * (noise.width + 3 * math.sqrt(2 * noise.width)):
                 warnings.warn(
                     f"After {EARLY} steps the sum of the noisy gradients is not to be told from noise. A larger "
@@ -532,6 +635,9 @@ def make_private(
 
 def _loss(sampling: Sampling, multiplier: Fraction, steps: int) -> PrivacyLoss:
     return PrivacyLoss(sampling.events(Composed.of(GaussianEvent(1 / multiplier**2)), steps))
+
+
+_GO_WITH = {"tree": ("cyclic",), "banded": ("cyclic", "poisson")}
 
 
 def _check_optimizer(model: nn.Module, optimizer: Any) -> None:

@@ -20,6 +20,7 @@ Draw: TypeAlias = Callable[[int], NDArray[Any]]
 """So many fresh draws of the noise, each for one measured integer."""
 
 _BATCH = 512  # draws that a run takes at once
+_WEIGHED = 1 << 14
 LONGEST = 1 << 20
 """A run remembers its whole stream, and each step takes time in proportion."""
 
@@ -255,10 +256,12 @@ class Banded(Toeplitz):
     def best(cls, steps: int, bands: int, *, bits: int = 14) -> Banded:
         """Return the matrix of the least mean squared error among those of so many bands, where none overlap.
 
+        The error is that of the first 16,384 steps, where there are more.
+
         References:
             Choquette-Choo et al. 2023, Section 4, https://arxiv.org/abs/2306.08153: ‖r‖²·Σ_t ‖L_t‖² is made least.
         """
-        column = _best_column(steps, min(bands, steps))
+        column = _best_column(min(steps, _WEIGHED), min(bands, steps, _WEIGHED))
         return cls(steps, tuple(max(1, round(r * 2.0**bits)) for r in column), bits)
 
     def begin(self, draw: Draw, width: int | None = None) -> Progress:
