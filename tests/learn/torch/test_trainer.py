@@ -219,7 +219,7 @@ ASKED = [
     ({"epochs": 2}, "Both epochs and steps"),
     ({"rows": None}, "counting it takes a part of ε"),
     ({"sampling": "shuffle"}, "sampling must be 'poisson', 'fixed', 'allocation' or 'cyclic'"),
-    ({"clipping": "none"}, "clipping must be 'flat', 'per-layer' or 'automatic'"),
+    ({"clipping": "none"}, "clipping must be 'flat', 'per-layer', 'automatic' or 'adaptive'"),
     ({"batch_size": 0}, "batch_size must be"),
     ({"physical_batch": 1 << 21}, "physical_batch must be at most"),
     ({"sampling": "fixed", "rows": 7}, "rows is not the number of rows"),

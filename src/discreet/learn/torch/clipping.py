@@ -36,10 +36,13 @@ from discreet.learn.torch.layers import (
 Loss: TypeAlias = Callable[..., Tensor]
 """A loss: of a model and the tensors of a batch, one number a row."""
 
-Clipping: TypeAlias = Literal["flat", "per-layer", "automatic"]
+Clipping: TypeAlias = Literal["flat", "per-layer", "automatic", "adaptive"]
 
 SIZES = (5, 7)
 """Sizes of the batches on which the rows' dimension is found."""
+
+SMALLEST_LIMIT, LARGEST_LIMIT = 1e-6, 1e6
+"""C lies between."""
 
 STABLE = 0.01
 """γ of automatic clipping, over C: rows are scaled by C/(|g| + γC)."""
@@ -143,6 +146,8 @@ class Clipper:
         apart, many = clipping == "per-layer", max(len(parts), 1)
         s = scaled(square, limit, clipping).masked_fill_(out, 0)
         sums, some = RowSums(), bad if bool(bad.any()) else None
+        if clipping == "adaptive":
+            sums.balance = int((2 * (s >= 1).long() - 1).masked_fill(out, 0).sum())
         while parts:  # each with parameters of its own, so that K norms of C/√K make one of C
             part = parts.pop()
             if apart:
@@ -310,6 +315,8 @@ def clipped_sum(
     (['bias', 'weight'], True)
     """
     limit = positive_limit(max_grad_norm)
+    if clipping == "adaptive":
+        raise InvalidParameter("clipping='adaptive' changes C from step to step.", hint='here clipping="flat"')
     rows = len(batch[0])
 
     def cycled(n: int) -> list[Tensor]:
@@ -328,7 +335,7 @@ def positive_limit(value: Any) -> float:
     Raises:
         InvalidParameter: it is no number from 1e-6 to 1e6.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-6 <= value <= 1e6:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not SMALLEST_LIMIT <= value <= LARGEST_LIMIT:
         raise InvalidParameter(
             f"max_grad_norm must be a number from 1e-6 to 1e6, not {value!r}.", hint="max_grad_norm=1.0"
         )
@@ -337,11 +344,11 @@ def positive_limit(value: Any) -> float:
 
 def scaled(square: Tensor, limit: float, clipping: Clipping) -> Tensor:
     """Return the weights of rows whose squared norms are at most these."""
-    if clipping in ("flat", "per-layer"):
+    if clipping in ("flat", "per-layer", "adaptive"):
         return (limit * _SLACK / square.sqrt()).clamp_max(1)
     if clipping == "automatic":
         return limit * _SLACK / (square.sqrt() + STABLE * limit)
-    raise InvalidParameter(f"clipping must be 'flat', 'per-layer' or 'automatic', not {clipping!r}.")
+    raise InvalidParameter(f"clipping must be 'flat', 'per-layer', 'automatic' or 'adaptive', not {clipping!r}.")
 
 
 def checked_losses(losses: Any, rows: int) -> None:

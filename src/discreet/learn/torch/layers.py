@@ -78,7 +78,13 @@ class Factored:
 
 
 class RowSums(dict[nn.Parameter, Tensor]):
-    """Sums of rows in float64, a tensor for each parameter."""
+    """Sums of rows in float64, a tensor for each parameter.
+
+    Attributes:
+        balance: how many rows were not shortened, less how many were; counted for adaptive clipping.
+    """
+
+    balance = 0
 
     def add(self, place: Place, value: Tensor) -> None:
         """Add a sum to that of a parameter."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discreet.errors import InvalidParameter
+from discreet.learn.torch.clipping import LARGEST_LIMIT, SMALLEST_LIMIT
 from discreet.learn.torch.layers import LEAST_GAMMA
 from discreet.mechanisms.streams.square_root import Factorization
 from discreet.noise import gaussian
@@ -27,6 +28,7 @@ from discreet.noise.lattice import Grid
 LARGEST_PIECE = 1 << 20
 """The most rows of one piece, whose sum floats hold exactly on the grid."""
 
+_QUANTILE, _RATE = 0.5, 0.2  # of adaptive clipping, as its authors have them
 _BITS = 16  # how much finer than C/√d the grid is
 _SLACK = Fraction(1, 1 << 29)  # of weights in float64, and of squares that underflow
 
@@ -86,8 +88,7 @@ class GridNoise:
         """The deviation of what is drawn, in steps of the grid, or of what is measured of it."""
         longer = Fraction(1)
         if self.factors is not None:
-            squared = self.factors.sensitivity(self.participations, self.separation)
-            longer = Fraction(math.isqrt((squared << 40) - 1) + 1, 1 << 20)
+            longer = root_above(Fraction(self.factors.sensitivity(self.participations, self.separation)))
         found = math.ceil(self.multiplier * self.sensitivity * longer)
         if found > gaussian.LARGEST_SIGMA:
             raise InvalidParameter("The noise is too large for 64 bits.", hint="take a smaller noise_multiplier")
@@ -102,9 +103,8 @@ class GridNoise:
         return found
 
     def variance(self, steps: int) -> float:
-        """Return the variance of the noise of one number, added up over the first steps."""
-        if self.factors is None:
-            return steps * self.deviation**2
+        """Return the variance of correlated noise of one number, added up over the first steps."""
+        assert self.factors is not None
         return self.factors.squares(steps) * float(self.sigma * self.grid.step) ** 2
 
     def whole(self, sums: Sequence[Tensor]) -> NDArray[np.int64]:
@@ -119,6 +119,52 @@ class GridNoise:
     def noisy(self, total: NDArray[np.int64], rng: Entropy) -> NDArray[np.float64]:
         """Return a sum with noise of its own."""
         return np.ldexp((total + self.drawn(total.size, rng)).astype(np.float64), self.grid.exponent)
+
+
+@dataclass(frozen=True)
+class AdaptiveLimit:
+    """How C follows the median of the gradients' norms, from a noisy count of those below it.
+
+    Attributes:
+        multiplier: σ, of the sum and the count together.
+        batch: how many rows are expected.
+        replaced: whether neighbours differ by a row that is replaced, which moves the count by 2.
+
+    Guarantee:
+        The sum with noise of `of_sum` and the count with noise of `of_count`, over their sensitivities, are together
+        one Gaussian use of `multiplier`.
+
+    References:
+        Andrew, Thakkar, McMahan, Ramaswamy 2021, Theorem 1, https://arxiv.org/abs/1905.03871; docs/proofs/torch.md,
+        "Adaptive clipping".
+    """
+
+    multiplier: Fraction
+    batch: int
+    replaced: bool = False
+
+    @property
+    def of_count(self) -> Fraction:
+        """The noise multiplier of the count: a tenth of the batch, so that it costs the sum at most 2 % more noise."""
+        return max(Fraction(self.batch, 10), 5 * self.multiplier)
+
+    @property
+    def of_sum(self) -> Fraction:
+        """The noise multiplier of the sum."""
+        one, other = self.multiplier**2, self.of_count**2
+        return root_above(one * other / (other - one))
+
+    def next(self, limit: float, balance: int, rng: Entropy) -> float:
+        """Return the next C, from how many rows were not shortened less how many were."""
+        noisy = balance + gaussian.rounded(self.of_count * (2 if self.replaced else 1), rng)
+        below = min(max((noisy / self.batch + 1) / 2, 0.0), 1.0)
+        return min(max(limit * math.exp(-_RATE * (below - _QUANTILE)), SMALLEST_LIMIT), LARGEST_LIMIT)
+
+
+def root_above(x: Fraction) -> Fraction:
+    """Return a fraction that is at least √x, and close to it."""
+    up = -(-(x.numerator << 60) // x.denominator)
+    return Fraction(math.isqrt(up - 1) + 1, 1 << 30)
 
 
 class CorrelatedNoise:

@@ -26,8 +26,9 @@ from discreet.errors import InvalidParameter
 from discreet.learn.torch import checkpoint
 from discreet.learn.torch.batches import Parts, RowBatch, RowSource
 from discreet.learn.torch.clipping import Clipper, Clipping, Loss, positive_limit, scaled
-from discreet.learn.torch.noise import LARGEST_PIECE, CorrelatedNoise, GridNoise
+from discreet.learn.torch.noise import LARGEST_PIECE, AdaptiveLimit, CorrelatedNoise, GridNoise
 from discreet.learn.torch.preflight import check
+from discreet.learn.torch.validation import Validation
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
 from discreet.mechanisms.streams.binary_tree import BlockTree
 from discreet.mechanisms.streams.square_root import LONGEST, Banded, Factorization
@@ -128,13 +129,18 @@ class PrivateTrainer:
             pass; "fixed", exactly `batch_size` rows, where the number of rows is public and neighbours replace a row;
             "cyclic", each row in one step of each pass, the same in all passes, for correlated noise.
         physical_batch: how many rows are differentiated at once; it changes memory and time alone.
-        clipping: "flat", min(1, C/|g|); "per-layer", the same for each of K layers with C/√K; or "automatic",
-            C/(|g| + C/100).
+        clipping: "flat", min(1, C/|g|); "per-layer", the same for each of K layers with C/√K; "automatic",
+            C/(|g| + C/100); or "adaptive", "flat" with a C that follows the median of |g|, whose noisy count costs the
+            sum at most 2 % more noise.
         noise: "independent" for each step; or correlated over steps, so that it nearly cancels in their sums: "tree",
             of dyadic blocks of steps, or "banded", with the least error for so many `bands`. With sampling="cyclic" the
             run is one use, charged whole at its first step. "banded" goes with "poisson" too: rows are in `bands`
             parts, and each step samples the next part.
         bands: how many later steps know of a step's noise, and one more.
+        validation: rows that are held back, as `dataset`, for `validate`. They are declared to be public, or
+        validation_epsilon: what all of their mean losses cost together, as a part of `epsilon` where that is given; and
+        validation_bound: the largest loss of a row that counts in them.
+        validations: how often `fit` takes their loss, at equal distances, the last after the last step.
         collate_fn: makes tensors of a list of rows, as for a DataLoader.
         num_workers: threads that read rows of a map-style data set.
         device: where batches are moved; by default that of the model.
@@ -173,6 +179,10 @@ class PrivateTrainer:
         clipping: Clipping = "flat",
         noise: Noise = "independent",
         bands: int | None = None,
+        validation: Any = None,
+        validation_epsilon: Real | None = None,
+        validation_bound: Real | None = None,
+        validations: int = 1,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         num_workers: int = 0,
         device: Any = None,
@@ -191,7 +201,19 @@ class PrivateTrainer:
         self._check_asked()
         _check_optimizer(model, optimizer)
         place = torch.device(device) if device is not None else next(model.parameters()).device
-        self._source = RowSource.of(dataset, example, collate_fn, count("num_workers", num_workers, least=0), place)
+        workers = count("num_workers", num_workers, least=0)
+        self._source = RowSource.of(dataset, example, collate_fn, workers, place)
+        self._validation: Validation | None = None
+        if validation is not None:
+            held = RowSource.of(validation, example, collate_fn, workers, place)
+            self._validation = Validation.of(held, validations, validation_epsilon, validation_bound)
+        elif validation_epsilon is not None or validation_bound is not None:
+            raise InvalidParameter("validation_epsilon= and validation_bound= go with validation=.")
+        self._set_apart = (self._validation and self._validation.epsilon) or Fraction(0)
+        if self._epsilon is not None and self._set_apart >= self._epsilon * (1 - COUNTED):
+            raise InvalidParameter("validation_epsilon leaves nothing of epsilon.", hint="a tenth of epsilon, say")
+        self.validated: list[tuple[int, float]] = []
+        self._shown = 0
         self._rows = None if rows is None else count("rows", rows)
         if sampling == "fixed":
             self._rows = self._public_rows()
@@ -203,7 +225,7 @@ class PrivateTrainer:
         self.physical_batch = self._piece() if physical_batch is None else count("physical_batch", physical_batch)
         if self.physical_batch > LARGEST_PIECE:
             raise InvalidParameter(f"physical_batch must be at most {LARGEST_PIECE}, not {self.physical_batch}.")
-        self.model, self.optimizer = model, optimizer
+        self.model, self.optimizer, self._loss_fn = model, optimizer, loss_fn
         found = check(model, loss_fn, [x.to(place) for x in example] if example is not None else self._source.made_up())
         if found.clipper is None:
             raise InvalidParameter("The model cannot be trained privately as it is.", hint=str(found))
@@ -218,7 +240,7 @@ class PrivateTrainer:
         self._made: GridNoise | None = None
         self._correlated: CorrelatedNoise | None = None
         self._part_of = np.zeros(0, np.int64)
-        self._sum, self._summed, self.norm = np.zeros(0), 0, math.nan
+        self._sum, self._summed, self._varied, self.norm = np.zeros(0), 0, 0.0, math.nan
 
     # ------------------------------------------------------------------ what is free
     def plan(self, rows: int | None = None) -> TrainingPlan:
@@ -242,12 +264,14 @@ class PrivateTrainer:
         """What the steps cost that were begun, stepped or not."""
         if self._plan is None or (not self._begun and not self._counted):
             return pure(0)
+        held = pure(self._set_apart) if self._begun else pure(0)
         if not self._counted:
-            return self._plan.loss(self._begun)
+            return self._plan.loss(self._begun) + held if self._set_apart else self._plan.loss(self._begun)
         assert self._epsilon is not None
         found = pure(self._epsilon * COUNTED)
         # sampling follows from the count: no tight composition of both is known, so that ε and δ are added
-        return found + approximate(self._epsilon * (1 - COUNTED), self._delta or 0) if self._begun else found
+        left = self._epsilon * (1 - COUNTED) - self._set_apart
+        return found + approximate(left, self._delta or 0) + held if self._begun else found
 
     def spent(self, delta: Real) -> float:
         """Return ε at δ of the steps that were begun.
@@ -275,10 +299,11 @@ class PrivateTrainer:
                 "Only the latest batch can be stepped, and once.", hint="for batch in p.batches(): p.step(batch)"
             )
         trained, noise = self._clipper.trained, self._noise()
-        total = np.zeros(noise.width, np.int64)
+        total, balance = np.zeros(noise.width, np.int64), 0
         for tensors, kept in self._source.pieces(batch, self.physical_batch, self._rng, filled=self._scheme != "fixed"):
             sums = self._clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
             total += noise.whole([sums[p] for p in trained])
+            balance += sums.balance
         self._latest = None
         if noise.factors is None:
             noisy = noise.noisy(total, self._rng)
@@ -292,12 +317,43 @@ class PrivateTrainer:
             start += p.numel()
         self.optimizer.step()
         self.optimizer.zero_grad()
+        if self._clipping == "adaptive":
+            self._limit, self._made = (
+                self._adaptive(self.plan().noise_multiplier).next(self._limit, balance, self._rng),
+                None,
+            )
+
+    @property
+    def max_grad_norm(self) -> float:
+        """C of the next step."""
+        return self._limit
+
+    def validate(self) -> float:
+        """Return the mean loss of the validation set, in evaluation mode: never that of the training set.
+
+        Raises:
+            InvalidParameter: there is none; or it is paid for, and the next time that was paid for is not due yet.
+        """
+        held = self._validation
+        if held is None:
+            raise InvalidParameter("There is no validation set.", hint="validation=, declared to be public or paid for")
+        if held.epsilon is not None:
+            if self._plan is None or self._shown >= held.due(self._begun, self._plan.steps):
+                raise InvalidParameter(
+                    f"Its loss is paid for {held.times} times in a run, and the next one is not due.",
+                    hint=f"after each {held.times}th part of the steps" if held.times > 1 else "after the last step",
+                )
+            self._shown += 1
+        found = held.loss(self.model, self._loss_fn, self.physical_batch, self._rng)
+        self.validated.append((self._begun, found))
+        return found
 
     def fit(self, *, progress: bool = False, scheduler: Any = None) -> PrivateTrainer:
         """Take the steps that are left.
 
         Args:
-            progress: whether to show step, ε so far, and the norm of the noisy gradient: never the loss of rows.
+            progress: whether to show step, ε so far, the norm of the noisy gradient, and the last validation loss:
+                never the loss of the rows that are trained on.
             scheduler: of the learning rate, stepped after each step.
         """
         self.model.train()
@@ -305,6 +361,9 @@ class PrivateTrainer:
             self.step(batch)
             if scheduler is not None:
                 scheduler.step()
+            held, steps = self._validation, self.plan().steps
+            if held is not None and held.due(batch.step, steps) > held.due(batch.step - 1, steps):
+                self.validate()
             if progress:
                 self._show(batch.step)
         return self
@@ -349,6 +408,9 @@ class PrivateTrainer:
             "clipping": self._clipping,
             "noise": self._kind,
             "bands": self._bands,
+            "validation_epsilon": _text(self._set_apart or None),
+            "validation_bound": _text(self._validation.bound if self._validation else None),
+            "validations": self._validation.times if self._validation else 1,
         }
         content = {"run": self._run, "begun": self._begun, "settings": settings}
         checkpoint.write(to, {**content, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})
@@ -362,6 +424,7 @@ class PrivateTrainer:
         optimizer: torch.optim.Optimizer,
         dataset: Any,
         *,
+        validation: Any = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         num_workers: int = 0,
         device: Any = None,
@@ -378,7 +441,11 @@ class PrivateTrainer:
         given: dict[str, Any] = {"collate_fn": collate_fn, "num_workers": num_workers, "device": device}
         given |= {name: s[name] for name in ("batch_size", "max_grad_norm", "steps", "sampling", "physical_batch")}
         given |= {name: s[name] for name in ("clipping", "rows", "noise_multiplier", "noise", "bands")}
+        if validation is not None:
+            names = ("validation_epsilon", "validation_bound", "validations")
+            given |= {"validation": validation} | {name: s[name] for name in names}
         trainer = cls(model, loss_fn, optimizer, dataset, example=example, **given)
+        trainer._set_apart = Fraction(s["validation_epsilon"] or 0)
         try:
             model.load_state_dict(found["model"])
             optimizer.load_state_dict(found["optimizer"])
@@ -393,6 +460,8 @@ class PrivateTrainer:
         if isinstance(trainer._plan.sampling, OneOfSteps):  # who was in the rest of a pass is not kept
             each = trainer._plan.sampling.steps
             trainer._begun = -(-trainer._begun // each) * each
+        if trainer._validation is not None:  # what was due may have been shown
+            trainer._shown = trainer._validation.due(trainer._begun, trainer._plan.steps)
         if isinstance(trainer._plan.sampling, Parts) and trainer._begun:
             trainer._part_of, state, factors = checkpoint.read_secret(at, found["run"], found["begun"])
             if repr(trainer._noise().factors) != factors:
@@ -417,6 +486,11 @@ class PrivateTrainer:
             raise InvalidParameter(
                 f"sampling={self._scheme!r} does not go with noise={self._kind!r}.",
                 hint='"cyclic" with noise="tree" or "banded"; "poisson" with noise="banded" or "independent"',
+            )
+        if self._clipping == "adaptive" and self._kind != "independent":
+            raise InvalidParameter(
+                f"clipping='adaptive' does not go with noise={self._kind!r}, which is made for one C.",
+                hint='clipping="flat"',
             )
         if self._bands is not None and self._kind != "banded":
             raise InvalidParameter(f"bands= does not go with noise={self._kind!r}.", hint='noise="banded"')
@@ -478,7 +552,7 @@ class PrivateTrainer:
         multiplier = self._multiplier
         asked: dict[str, Any] = {"delta": self._delta or 0}
         if self._epsilon is not None:
-            asked["epsilon"] = self._epsilon * part
+            asked["epsilon"] = self._epsilon * part - self._set_apart
         if steps is not None:
             steps = -(-steps // each) * each
             if multiplier is None:
@@ -500,6 +574,8 @@ class PrivateTrainer:
     def _noise_of(self, multiplier: Fraction, sampling: Sampling, steps: int) -> GridNoise:
         width = sum(p.numel() for p in self._clipper.trained)
         replaced = self._sampling_relation() is Relation.REPLACE
+        if self._clipping == "adaptive":
+            multiplier = self._adaptive(multiplier).of_sum
         terms = tuple(self._clipper.terms)
         factors, times, apart = None, 1, 1
         if isinstance(sampling, Parts):
@@ -510,6 +586,9 @@ class PrivateTrainer:
         return GridNoise(
             Fraction(self._limit), multiplier, width, self.physical_batch, terms, replaced, factors, times, apart
         )
+
+    def _adaptive(self, multiplier: Fraction) -> AdaptiveLimit:
+        return AdaptiveLimit(multiplier, self._batch, self._sampling_relation() is Relation.REPLACE)
 
     def _factors(self, steps: int, participations: int, separation: int) -> Factorization:
         if self._kind == "tree":
@@ -574,8 +653,11 @@ class PrivateTrainer:
             return
         self._sum = noisy.copy() if not self._summed else self._sum + noisy
         self._summed += 1
+        self._varied += noise.deviation**2
         if self._summed == EARLY:
-            square, variance = float(self._sum @ self._sum), noise.variance(EARLY)
+            square, variance = float(self._sum @ self._sum), self._varied
+            if noise.factors is not None:
+                variance = noise.variance(EARLY)
             if square < variance * (noise.width + 3 * math.sqrt(2 * noise.width)):
                 warnings.warn(
                     f"After {EARLY} steps the sum of the noisy gradients is not to be told from noise. A larger "
@@ -592,8 +674,9 @@ class PrivateTrainer:
             return
         delta = self._delta or Fraction(1, 10**5)
         end = "\n" if step == plan.steps else ""
+        held = f"  validation {self.validated[-1][1]:.4g}" if self.validated else ""
         said = f"step {step}/{plan.steps}  ε ≤ {self.spent(delta):.3g} at δ = {float(delta):g}"
-        print(f"\r{said}  noisy gradient {self.norm:.3g} ", end=end, file=sys.stderr, flush=True)
+        print(f"\r{said}  noisy gradient {self.norm:.3g}{held} ", end=end, file=sys.stderr, flush=True)
 
 
 def make_private(
