@@ -3,7 +3,7 @@
 ::
 
     DiscreetError
-    ├── PlanError                 the question cannot be answered as asked (exit code 2)
+    ├── PlanError                 the query cannot be answered as asked (exit code 2)
     │   ├── UnsupportedQuery      a construct that is not supported; the hint says what to write instead
     │   ├── UnknownColumn         a table, column or function that does not exist
     │   ├── MissingBounds         a public fact (range, values, caps) that the owner has to declare
@@ -73,7 +73,7 @@ class DiscreetError(Exception):
 
 
 class PlanError(DiscreetError):
-    """A question that cannot be answered as asked; nothing was charged."""
+    """A query that cannot be answered as asked; nothing was charged."""
 
 
 class UnsupportedQuery(PlanError):
@@ -101,7 +101,7 @@ class MissingBounds(PlanError):
 
 
 class NotPrivate(PlanError):
-    """A question to which no guarantee can be given as asked."""
+    """A query to which no guarantee can be given as asked."""
 
 
 class InvalidParameter(DiscreetError, ValueError):

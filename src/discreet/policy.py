@@ -105,7 +105,7 @@ class PolicyTerms:
         cap: the analyst's budget.
         missing: facts that the policy has to say and does not.
         budget: the fact that a new account has no budget, in the policy's words.
-        fixed: the caps that the policy says, which no question may have chosen.
+        fixed: the caps that the policy says, which no query may have chosen.
     """
 
     arguments: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What people have used of their own budgets, as a private summary: asked for by name, and charged like a question."""
+"""What people have used of their own budgets, as a private summary: asked for by name, and charged like a query."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Spending:
         counts: how many have used up to a tenth, up to two tenths, … of it, this summary included.
         noise: what was added to each count.
         price: what each of them, and the account, was charged.
-        stored: whether it is an earlier summary, since which no question was asked of people: it was free. Other
+        stored: whether it is an earlier summary, since which no query was asked of people: it was free. Other
             summaries may have been charged since.
     """
 
@@ -108,9 +108,9 @@ def spending_of(account: Account, *, epsilon: Real, delta: Real | None = None, f
     """Return a private summary of how much of their own budgets people have used, for the account's owner.
 
     Guarantee:
-        It is one more question, chosen adaptively: each person who has spent anything pays (ε, δ) of the own budget for
+        It is one more query, chosen adaptively: each person who has spent anything pays (ε, δ) of the own budget for
         being counted, and who cannot is left out of it in silence. When a person's records come or go, one count moves
-        by one and nothing else does, since what a person has spent follows from the own records and from the answers so
+        by one and nothing else does, since what a person has spent follows from the own records and from the results so
         far. So the promise to each person is what it was (docs/proofs/people.md#a-summary).
 
     Args:
@@ -155,7 +155,7 @@ def _noisy(
 
 
 def _identity(account: Account, noise: Additive, price: Approximate) -> str:
-    """Return what is asked, and after which settled question: the same again is the same state of the table, and free.
+    """Return what is asked, and after which settled query: the same again is the same state of the table, and free.
 
     Raises:
         InvalidParameter: nobody was ever asked about.

@@ -33,6 +33,22 @@ PHRASES = {
 MESSAGE = {r"\bquestions?\b": "query"}
 """What else messages do not say: sentences that are no docstring."""
 
+DOCSTRING = {
+    r"\b[Qq]uestions?\b": "query",
+    r"\b[Tt]he answer (of|to) (a|the) (query|statement)\b|\ban answer's\b": "result",
+    r"\b(row|rows|part|parts|columns?|nodes?) of (an|the) answer\b": "result",
+}
+"""What else docstrings do not say, of queries and their results."""
+
+OTHERS = ("src/discreet/local/", "src/discreet/accounting/", "src/discreet/verify/certificate/registry.py")
+"""Where a question is one: of a survey on devices, about a loss, or of a guideline."""
+
+PAGES = ("sql-reference.md", "analysts.md", "owners.md", "tutorial.md", "faq.md", "threat-model.md", "glossary.md")
+"""Pages whose text says query and result as messages do; in code and in links are names."""
+
+_DOCSTRING = re.compile(r'"""(.*?)"""', flags=re.S)
+_NAMES = re.compile(r"```.*?```|`[^`]*`|\]\([^)]*\)|^\s+questions?(, \w+)*:", flags=re.M | re.S)
+
 _QUOTED = re.compile(r'"[^"\n]*\bquestions?\b[^"\n]*"')  # where one may be: to parse every file takes seconds
 
 READ = [page for page in pages() if not name_of(page).startswith("changelog.d/")]
@@ -61,6 +77,18 @@ def _messages(tree: ast.Module) -> str:
 def test_messages_say_query() -> None:
     suspects = [p for p in sources() if _QUOTED.search(p.read_text(encoding="utf-8"))]
     assert {name_of(p): f for p in suspects if (f := _found(_messages(tree_of(p)), MESSAGE))} == {}
+
+
+def test_docstrings_say_query_and_result() -> None:
+    texts = {name_of(p): _DOCSTRING.findall(p.read_text(encoding="utf-8")) for p in sources()}
+    said = {name: _NAMES.sub("", "\n".join(of)) for name, of in texts.items() if not name.startswith(OTHERS)}
+    assert {name: f for name, text in said.items() if (f := _found(text, DOCSTRING))} == {}
+
+
+def test_pages_say_query_and_result() -> None:
+    wrong = {**MESSAGE, r"\b(the|an) answers?\b(?! for\b)": "result"}
+    texts = {page: _NAMES.sub("", (ROOT / "docs" / page).read_text(encoding="utf-8")) for page in PAGES}
+    assert {page: f for page, text in texts.items() if (f := _found(text, wrong))} == {}
 
 
 @pytest.mark.parametrize("text", ["it holds for life", "And δ.", "the column that says whose row it is"])

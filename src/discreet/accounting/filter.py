@@ -1,4 +1,4 @@
-"""Filters: which charges an account may still make, when each question follows all earlier answers.
+"""Filters: which charges an account may still make, when each query follows all earlier answers.
 
 Only quantities whose plain sum is a valid filter are summed: ε and δ, ρ, μ², and Rényi divergences of fixed
 orders. Numeric composition, and trade-off curves in general multiplied up until they cross a target, are

@@ -25,17 +25,17 @@ Cursor: TypeAlias = Any
 """A connection of the database."""
 
 Fetch: TypeAlias = Callable[[Cursor], T]
-"""Takes the answer of a statement that has run."""
+"""Takes the result of a statement that has run."""
 
 
 def rows_of(cursor: Cursor) -> list[tuple[Any, ...]]:
-    """Take the rows of an answer."""
+    """Take the rows of a result."""
     found: list[tuple[Any, ...]] = cursor.fetchall()
     return found
 
 
 def columns_of(cursor: Cursor) -> list[NDArray[np.int64]]:
-    """Take the columns of an answer of whole numbers."""
+    """Take the columns of a result of whole numbers."""
     found = cursor.fetchnumpy().values()
     return [plain(c if c.dtype == np.int64 else c.astype(np.int64, casting="safe"), np.int64) for c in found]
 
@@ -59,7 +59,7 @@ _ESTIMATE = re.compile(r'"Estimated Cardinality": "(\d+)"')
 
 
 def bits_of_a_key(sql: str, *, rows: int, threads: int) -> int:
-    """Return the bits of a key up to which tables with a place for each value are worth their memory here."""
+    """Return the largest key width, in bits, for which DuckDB uses a perfect hash table in this query."""
     if rows // _ROWS < 2 << LEAVES:
         return LEAVES  # whatever it asks: statements with thousands of given keys are long
     # without groups there is one place, and leaves have few

@@ -91,7 +91,7 @@ def _spelled(ask: Ask, table: str, name: str) -> str:
 
 
 def _cell(name: str, kind: str) -> str:
-    """Return a cell as a question reads it: what is no number is NULL, and −0.0 is 0; a time that Python lacks is left
+    """Return a cell as a query reads it: what is no number is NULL, and −0.0 is 0; a time that Python lacks is left
     out.
     """
     cell = f"TRY_CAST({identifier(name)} AS {kind})"

@@ -167,7 +167,7 @@ class DuckDB:
     def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """Run a query on the data as it stands at one moment.
 
-        A file that was written meanwhile is read again, at most twice; then the answer is that of empty tables.
+        A file that was written meanwhile is read again, at most twice; then the result is that of empty tables.
         """
         return self._at_one_moment(sql, parameters, rows_of)
 
@@ -200,7 +200,7 @@ class DuckDB:
             return fetch(cursor.execute(sql, dict(parameters)))
 
     def _of_nobody(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:
-        """Return the answer of empty tables."""
+        """Return the result of empty tables."""
         return redacting_errors(lambda: self._on_twin(sql, parameters, fetch))
 
     def _on_twin(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:
@@ -231,7 +231,7 @@ class DuckDB:
     def person_filter(self, tables: Mapping[str, str]) -> Iterator[PersonFilter]:
         """Give a connection of one query's own, on which people can be left out of these tables: name → column of ids.
 
-        Whoever was charged is who is read: once a file was written, all answers are those of empty tables.
+        Whoever was charged is who is read: once a file was written, all results are those of empty tables.
         """
         self._check_open()
         before = dict(self._attached)

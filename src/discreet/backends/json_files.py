@@ -3,7 +3,7 @@
 Files that end in .jsonl and .ndjson have lines; a .json file is an array where it begins with a bracket.
 
 The database reads objects by lines, and forgives broken ones. An array it refuses as a whole for one bad element, so
-that one person's row could make every question fail: arrays are cut into their elements here, and each element
+that one person's row could make every query fail: arrays are cut into their elements here, and each element
 stands for itself.
 
 An id is a string or a whole number. A number with a fraction or an exponent is none: the reader makes a double of it

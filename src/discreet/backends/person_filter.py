@@ -59,7 +59,7 @@ class PersonFilter:
     def people(
         self, sql: str, parameters: Mapping[str, Any], sums: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Return the hash of each person in the question, and its costs, a row for each sum; from a statement that
+        """Return the hash of each person in the query, and its costs, a row for each sum; from a statement that
         gives an id `u` and the parts `p0`, … of each sum, with `$person` among its parameters. Private.
         """
         columns = [f"p{i}" for i in range(sums)]

@@ -19,7 +19,7 @@ Scalar: TypeAlias = bool | int | float | str | dt.date | dt.datetime | None
 """What a cell, a key or a literal may be."""
 
 MOST_KEYS = 1_000_000
-"""How many combinations of declared keys one query may have; each is a row of the answer."""
+"""How many combinations of declared keys one query may have; each is a row of the result."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -177,7 +177,7 @@ class TableSchema:
         reached: the foreign key that leads to the unit, where the table does not have the unit's column.
         links: further foreign keys, to rows of the same unit.
         public: whether the table holds no personal data.
-        digest: of a public table, a SHA-256 of its rows, for the identity of questions that read it.
+        digest: of a public table, a SHA-256 of its rows, for the identity of queries that read it.
         rows: of a public table, how many it has; None where it is not known.
         alike: of a public table, column → in how many rows one value stands at most.
         listed: of which combinations of columns' values groups may be: of a public table's those that its rows have, of

@@ -1,4 +1,4 @@
-"""The types of the question language: six, whatever the database calls them, and those of answers that hold several."""
+"""The types of the query language: six, whatever the database calls them, and those of results that hold several."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Type(Enum):
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
     LIST = "LIST"
-    """Several values: an answer only, never a cell."""
+    """Several values: a result only, never a cell."""
     MAP = "MAP"
-    """Values and how many rows have each: an answer only, never a cell."""
+    """Values and how many rows have each: a result only, never a cell."""
 
     @property
     def is_nested(self) -> bool:
-        """Whether an answer of this type holds several values."""
+        """Whether a result of this type holds several values."""
         return self in (Type.LIST, Type.MAP)
 
     @property

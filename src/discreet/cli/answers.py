@@ -49,7 +49,7 @@ class Answering:
             writing.check_picture(self.plot, used)
 
     def ask(self, session: Session, query: str, price: dict[str, Any], *, ledger: str) -> Release:
-        """Ask the question, and write its certificate."""
+        """Ask the query, and write its certificate."""
         if self.certificate is not None:
             from discreet.verify.certificate.evidence import check_together
 
@@ -85,7 +85,7 @@ class Answering:
             output.remark(note)
 
     def draw(self, release: Release) -> None:
-        """Draw the answer, once it has been printed."""
+        """Draw the result, once it has been printed."""
         if self.plot is not None:
             writing.picture(self.plot, release, self.confidence)
 

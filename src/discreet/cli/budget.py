@@ -93,7 +93,7 @@ def _summary(accounts: Sequence[Account], asked: tuple[Fraction, Fraction | None
 
 
 def charges(account: Account) -> list[Entry]:
-    """Return the questions that were charged, oldest first."""
+    """Return the queries that were charged, oldest first."""
     return [entry for entry in account.history() if entry.kind == "charge"]
 
 
@@ -149,7 +149,7 @@ def _lines(account: Account) -> list[str]:
 
 
 def _forecast(account: Account) -> int | None:
-    """How many more questions like the last one fit; None where none was asked or nothing limits them."""
+    """How many more queries like the last one fit; None where none was asked or nothing limits them."""
     from discreet.ledger.entry import Charged
 
     asked = [e.content for e in account.history() if isinstance(e.content, Charged)]

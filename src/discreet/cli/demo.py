@@ -124,7 +124,7 @@ class Scene:
     exact: duckdb.DuckDBPyConnection
 
     def truth(self, query: str) -> list[tuple[Any, ...]]:
-        """Return the exact answer, which an analyst never sees."""
+        """Return the exact result, which an analyst never sees."""
         return self.exact.execute(query).fetchall()
 
 
@@ -226,7 +226,7 @@ def all_but(age: int) -> str:
 
 
 def attack(scene: Scene) -> None:
-    """Attack one person: by exact answers, by ours, and by ours again and again."""
+    """Attack one person: by exact results, by ours, and by ours again and again."""
     heading(3, "Attack one person")
     tell(
         """You know a 59-year-old saleswoman with a master's degree, and want to know whether she
@@ -286,7 +286,7 @@ def reworded(i: int) -> str:
 
 
 def average(scene: Scene) -> None:
-    """Averaging away the noise, stopped; and the same question again, free."""
+    """Averaging away the noise, stopped; and the same query again, free."""
     heading(4, "Average the noise away")
     tell(
         """Noise averages out, so ask one query in many wordings: how many people are at least
@@ -313,7 +313,7 @@ def average(scene: Scene) -> None:
     distinct = {release.rows[0][0] for release in same}
     free = all(release.stored for release in same)
     show(
-        f"asked {AGAIN} times more: {len(distinct)} answer, {answers[0]:,}, {'each time free' if free else 'not free'}"
+        f"asked {AGAIN} times more: {len(distinct)} result, {answers[0]:,}, {'each time free' if free else 'not free'}"
     )
 
 

@@ -1,4 +1,4 @@
-"""`discreet doctor`: does everything that an answer needs work on this machine?"""
+"""`discreet doctor`: does everything that a result needs work on this machine?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Finding:
 
     @property
     def healthy(self) -> bool:
-        """Whether answers can be given all the same."""
+        """Whether results can be given all the same."""
         return self.state != "FAILED"
 
 

@@ -217,7 +217,7 @@ def between(ctx: click.Context, param: click.Parameter, value: float) -> float:
 
 
 class Sized(_Param):
-    """A number for a column of the answer: `n=50`; for an error also a share of its size, `n=5%`."""
+    """A number for a column of the result: `n=50`; for an error also a share of its size, `n=5%`."""
 
     name = "column=number"
 
@@ -231,7 +231,7 @@ class Sized(_Param):
 
 
 def question(command: F) -> F:
-    """Add the arguments and options of a question to a command, which makes a `QueryCall` of them."""
+    """Add the arguments and options of a query to a command, which makes a `QueryCall` of them."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -306,7 +306,7 @@ _GROUPS = {
 
 
 def answering(command: F) -> F:
-    """Add the options that say how a question is answered, to a command which makes an `Answering` of them."""
+    """Add the options that say how a query is answered, to a command which makes an `Answering` of them."""
     for option in reversed(_ANSWERING):
         command = option(command)
     return command

@@ -1,4 +1,4 @@
-"""What the command line prints: answers to stdout, the rest to stderr, nothing that a terminal obeys."""
+"""What the command line prints: results to stdout, the rest to stderr, nothing that a terminal obeys."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def say(text: str = "") -> None:
-    """Print lines of an answer; control characters inside a line are written out."""
+    """Print lines of a result; control characters inside a line are written out."""
     click.echo("\n".join(visible(line) for line in text.split("\n")))
 
 
 def remark(text: str) -> None:
-    """Print lines beside the answer, on stderr, so that a pipe carries the answer alone."""
+    """Print lines beside the result, on stderr, so that a pipe carries the result alone."""
     click.echo("\n".join(visible(line) for line in text.split("\n")), err=True)
 
 

@@ -161,7 +161,7 @@ def _plan(
     price: dict[str, Any],
     how: Answering,
 ) -> None:
-    """Say what the question would cost: on the accounts where both are there, else on some that end here."""
+    """Say what the query would cost: on the accounts where both are there, else on some that end here."""
     import discreet as dp
 
     known = have_accounts(place, list(said["units"]))

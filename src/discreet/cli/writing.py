@@ -60,7 +60,7 @@ def check_picture(file: str, used: Iterable[str]) -> None:
 
 
 def foresee_picture(plan: Plan) -> None:
-    """Refuse a question whose answer no picture has room for; planning it is free."""
+    """Refuse a query whose result no picture has room for; planning it is free."""
     from discreet.plots.answers import columns, room
 
     if plan.stages is not None or plan.outer is not None:  # its intervals follow from what is measured
@@ -70,7 +70,7 @@ def foresee_picture(plan: Plan) -> None:
 
 
 def picture(file: str, release: Release, confidence: float) -> None:
-    """Write the picture of an answer that has been printed."""
+    """Write the picture of a result that has been printed."""
     from discreet import plots
 
     try:

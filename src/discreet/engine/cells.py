@@ -208,7 +208,7 @@ class TotalsUse(CellUse):
 
 @dataclass(frozen=True, slots=True)
 class TreeUse(CellUse):
-    """For each of these groups the noisy nodes of a tree that the answers read, each drawn when it is first looked
+    """For each of these groups the noisy nodes of a tree that the results read, each drawn when it is first looked
     at; or the leaves that are chosen by rank.
     """
 
@@ -264,7 +264,7 @@ NOTHING = ExactLeaves.of({})
 
 
 def _looked_at(plan: Query, place: int, leaves: ExactLeaves, rng: Entropy) -> Families:
-    """Return the noisy nodes of a group that the question's answers read, the noise of each drawn when it is first
+    """Return the noisy nodes of a group that the query's results read, the noise of each drawn when it is first
     read; or the leaves that are chosen by rank.
     """
     tree_read = plan.question.trees[place]

@@ -85,22 +85,22 @@ def connect(
             privately, declared ones too, which needs a δ. A query may raise it.
         budget: how much may ever be learned about each unit; needed when the population is new, unless each person has
             a budget of their own.
-        per_person: each person's own budget: a question is charged to the people in it, by what each adds to it, and
-            who has used the budget up is left out of later answers; fixed when the account is opened. It needs
-            add-remove neighbours and a unit with a column. `budget` is then a cap on all questions besides, or none.
+        per_person: each person's own budget: a query is charged to the people in it, by what each adds to it, and
+            who has used the budget up is left out of later results; fixed when the account is opened. It needs
+            add-remove neighbours and a unit with a column. `budget` is then a cap on all queries besides, or none.
         population: whose budget it is; the private table's name unless said. The same population is the same account,
             whatever the file.
         ledger: where spending is kept: a path (SQLite), a `postgresql://` URL, or ":memory:" for one that ends with
             the process; unless said where DISCREET_LEDGER says, or ./discreet.ledger.
-        version: a public label of the data's version; a new label makes old answers new questions.
+        version: a public label of the data's version; a new label makes old results new queries.
         names: column names for CSV files without a header.
         relation: "add-remove" or "replace"; fixed when the account is opened.
         filter: "basic", "zcdp", "gdp", "renyi" or "renyi-curve"; fixed when the account is opened.
-        curve: for "renyi-curve", the loss of the work that all questions together may not exceed at any order.
+        curve: for "renyi-curve", the loss of the work that all queries together may not exceed at any order.
         analyst: who asks, by a name that the owner has added; needed once the account has analysts.
         analysts: for a new account "together" (the default) or "apart", which promises besides that one analyst alone
             learns no more than the own cap allows; fixed when the account is opened.
-        bounds: "auto" to have the caps and missing ranges of every question chosen privately, "values" for missing
+        bounds: "auto" to have the caps and missing ranges of every query chosen privately, "values" for missing
             ranges alone, as `Session.sql(…, bounds="auto")` does.
 
     Raises:
@@ -224,7 +224,7 @@ def connect_both(
 ) -> Session:
     """Return a session over tables each of whose rows belongs to two populations at once, patients and doctors say.
 
-    Each question is charged to both populations, or to none. A table that holds one of them only is asked in a session
+    Each query is charged to both populations, or to none. A table that holds one of them only is asked in a session
     of its own (`connect`) with that population and the same ledger.
 
     Args:
@@ -503,7 +503,7 @@ def _for_each(
 
 
 def _check_account(account: Account) -> None:
-    """Refuse accounts whose promises a question of two populations would not keep."""
+    """Refuse accounts whose promises a query of two populations would not keep."""
     from discreet.ledger.entry import Analysts
 
     if account.people is not None:

@@ -1,4 +1,4 @@
-"""Uses of a question to two populations: edges are read once, flows are found, and the planned noise is added."""
+"""Uses of a query to two populations: edges are read once, flows are found, and the planned noise is added."""
 
 from __future__ import annotations
 

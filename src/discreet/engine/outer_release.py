@@ -144,7 +144,7 @@ class OuterRelease(Release):
 
     @property
     def query(self) -> Query:
-        """The one question of a release, of which there is none here.
+        """The one query of a release, of which there is none here.
 
         Raises:
             InvalidParameter: always.

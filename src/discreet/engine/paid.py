@@ -64,7 +64,7 @@ class Paid:
         return [f"{words(budget.epsilon, budget.delta)}{of.format(name)}" for name, budget in left]
 
     def certificate(self, own: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """Return the certificate of the release whose answer these rows are; `own` is its name in a batch, "" without
+        """Return the certificate of the release whose result these rows are; `own` is its name in a batch, "" without
         one.
 
         Raises:
@@ -88,7 +88,7 @@ class Paid:
 
 
 def _stored_as(answers: Mapping[str, str], name: str, own: str) -> str | None:
-    """Return the name under which an answer of this digest is stored; None when it is not."""
+    """Return the name under which a result of this digest is stored; None when it is not."""
     if answers.get(name) == own:
         return name
     return next((name for name, found in answers.items() if found == own), None)

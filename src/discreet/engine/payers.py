@@ -36,7 +36,7 @@ class Payers:
     accounts: tuple[Account, ...]
 
     def found(self, identity: str) -> Entry | None:
-        """Return the last release of a question, which all accounts have; None where there is none."""
+        """Return the last release of a query, which all accounts have; None where there is none."""
         if len(self.accounts) > 1:
             return find_together(self.accounts, identity)
         return self.accounts[0].found(identity)
@@ -115,7 +115,7 @@ class Payers:
 
 
 def part_of(epsilon: Fraction, part: Fraction) -> Fraction:
-    """So large a part of an ε, and never too little for a question."""
+    """So large a part of an ε, and never too little for a query."""
     return max(epsilon * part, LEAST_EPSILON)
 
 
@@ -141,7 +141,7 @@ class Outlook:
     """Standing that a query now would lead to; another query may come in between.
 
     Attributes:
-        left: what would be left; None where the question would be refused.
+        left: what would be left; None where the query would be refused.
         more: how many more like it would then fit; None where any number would.
         words: a sentence.
     """
@@ -181,7 +181,7 @@ def _foreseen(
 
 
 def forecast(more: int) -> str:
-    """So many more questions, in words."""
+    """So many more queries, in words."""
     return "no more" if more <= 0 else f"{more:,} more"
 
 

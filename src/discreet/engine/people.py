@@ -1,8 +1,8 @@
-"""The people of a question: what it costs each of them, who can pay, and the tables without the others.
+"""The people of a query: what it costs each of them, who can pay, and the tables without the others.
 
 Guarantee:
-    Questions are settled one after another, each before a number of its answer is read: a person who cannot pay what
-    the question costs it is left out of everything that is read, and nothing else tells of it (docs/proofs/people.md).
+    Queries are settled one after another, each before a number of its result is read: a person who cannot pay what
+    the query costs it is left out of everything that is read, and nothing else tells of it (docs/proofs/people.md).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class PeopleOf:
                 f"{words(has.epsilon, has.delta)}: nobody would be left to answer it.",
                 asked=words(asked.epsilon, asked.delta),
                 left=words(has.epsilon, has.delta),
-                hint="ask for less; sums and counts are charged by what each person adds, other answers in full",
+                hint="ask for less; sums and counts are charged by what each person adds, other results in full",
             )
         self._backend.rehearse(hashed(cost.sql, cost.sums), self._parameters(cost, 0))
         return cost

@@ -62,7 +62,7 @@ class Desk:
 
         Args:
             recipe: what is asked.
-            fresh: whether to draw again, and be charged, even if the answer is stored.
+            fresh: whether to draw again, and be charged, even if the result is stored.
             ours: whether the session made the recipe, whose planner has verified its plan.
 
         Raises:

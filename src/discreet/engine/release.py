@@ -79,13 +79,13 @@ class Release:
 
     @property
     def charges(self) -> dict[str, Approximate]:
-        """What each population was charged for this asking: nothing where the ledger had the answer."""
+        """What each population was charged for this asking: nothing where the ledger had the result."""
         free = Approximate(Fraction(0))
         return {p.population: free if self.stored else p.guarantee for p in self.plan.payers}
 
     @property
     def charged(self) -> Approximate:
-        """What this asking was charged: nothing where the ledger had the answer.
+        """What this asking was charged: nothing where the ledger had the result.
 
         Raises:
             InvalidParameter: two populations paid for it, each something else.
@@ -102,7 +102,7 @@ class Release:
         then cut off on one side only: take them from the release itself.
 
         Guarantee:
-            A function of the release alone. Intervals still contain the bounded answer with their confidence: they
+            A function of the release alone. Intervals still contain the bounded result with their confidence: they
             are those of the release, without what is impossible, and with the new value (docs/proofs/totals.md).
         """
         if self._original is not None:
@@ -163,9 +163,9 @@ class Release:
         return self.plan.costs
 
     def interval(self, column: str, confidence: Real = Fraction(19, 20)) -> list[Any]:
-        """One interval for each row, which contains the bounded answer with probability `confidence`.
+        """One interval for each row, which contains the bounded result with probability `confidence`.
 
-        The bounded answer is what would have been returned without noise, caps and bounds applied; what truncation
+        The bounded result is what would have been returned without noise, caps and bounds applied; what truncation
         removed is not in it (ask for `truncation=` to see how much that may be). An interval is a pair: of numbers, of
         dates for a date, of times for a time. For a list it is a list of them, one for each value; for a map a dict of
         them, by its keys; each with that probability. None for what is neither a number nor a date.
@@ -227,7 +227,7 @@ class Release:
         return self.plan.citations(self.name)
 
     def certificate(self) -> dict[str, Any]:
-        """Return the proof of this release, as JSON that `discreet verify` checks without the data: the question, the
+        """Return the proof of this release, as JSON that `discreet verify` checks without the data: the query, the
         SQL that ran and why it bounds each unit, the noise, what it costs, the ledger's entries, and the rows.
 
         Guarantee:

@@ -49,14 +49,14 @@ R = TypeVar("R")
 
 
 class Session:
-    """Questions to private tables, each charged to one population's account before the data is read.
+    """Queries to private tables, each charged to one population's account before the data is read.
 
     Guarantee:
         Everything that `sql`, `batch` and `perform` have returned or raised, together, is differentially private for
         each unit of the population, at the account's budget, under the account's relation, for any analyst who chooses
-        each question after seeing all earlier answers. Where rows belong to two populations, this holds for each of
-        them at its own account (docs/proofs/flows.md): both are charged for an answer, or none is and there is no
-        answer. `plan` reads no data. A session is safe among threads; processes share the ledger.
+        each query after seeing all earlier results. Where rows belong to two populations, this holds for each of
+        them at its own account (docs/proofs/flows.md): both are charged for a result, or none is and there is no
+        result. `plan` reads no data. A session is safe among threads; processes share the ledger.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Session:
 
     @property
     def promises(self) -> list[str]:
-        """What holds for each unit, in sentences: of all answers, and where it is so of this analyst's alone."""
+        """What holds for each unit, in sentences: of all results, and where it is so of this analyst's alone."""
         return self._account.promises()
 
     @property
@@ -172,7 +172,7 @@ class Session:
 
         Args:
             recipe: what is asked.
-            fresh: whether to draw again even if the answer is stored.
+            fresh: whether to draw again even if the result is stored.
             trusted_code: whether the recipe's code may run beside the data. Its plan is verified anew; but it runs in
                 the owner's process, where Python cannot keep it from reading memory. No policy lets it.
 
@@ -265,10 +265,10 @@ class Session:
         bounds: str | None = None,
         dialect: str = "duckdb",
     ) -> Plan:
-        """Decides a question without asking it: free, and no data is touched.
+        """Plan a query: free, and no data is touched.
 
         Args:
-            sql: the question.
+            sql: the query.
             epsilon: the ε to be spent; leave it out to have the least one for `error`.
             delta: the δ to be spent.
             noise: "auto" (the default), "laplace" or "gaussian". "auto" is Laplace noise, or Gaussian noise where the
@@ -278,7 +278,7 @@ class Session:
             error: output column → the largest error that it may have with probability `confidence`: a number, or a
                 share of its size as "5%". The plan then has the least ε, to three digits, that gives it.
             confidence: of `error`.
-            assuming: public guesses at the answer, for errors that depend on it: output column → its size, "rows" →
+            assuming: public guesses at the result, for errors that depend on it: output column → its size, "rows" →
                 over how many rows a mean is.
             min_people: of how many people a group is at least that is shown, where that is more than the owner says;
                 above 1 it needs a δ.
@@ -286,7 +286,7 @@ class Session:
             dialect: SQL dialect of `sql`: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
         Raises:
-            PlanError, InvalidParameter: the question cannot be answered as asked.
+            PlanError, InvalidParameter: the query cannot be answered as asked.
         """
         from discreet.plan.least import read_wanted
         from discreet.plan.query import confidence_level
@@ -318,11 +318,11 @@ class Session:
         fresh: bool = False,
         dialect: str = "duckdb",
     ) -> Release:
-        """Asks a question: a table with ± intervals, charged to the ledger before the data is read.
+        """Run a query: a table with ± intervals, charged to the ledger before the data is read.
 
-        The same question again is answered from the ledger, free; `fresh=True` draws again and is charged. Where rows
+        The same query again is answered from the ledger, free; `fresh=True` draws again and is charged. Where rows
         belong to two populations, noise is added once, so large that neither pays more than `epsilon`; each is charged
-        by how far one of its own units moves the answer. `SHOW TABLES` and `DESCRIBE table` are free, and return rows
+        by how far one of its own units moves the result. `SHOW TABLES` and `DESCRIBE table` are free, and return rows
         as `schema` does.
 
         Args:
@@ -336,18 +336,18 @@ class Session:
             error: in place of epsilon, the largest error of output columns: the query is asked at the least ε that
                 gives it, as `plan` finds it.
             confidence: of `error`.
-            assuming: public guesses at the answer, for errors that depend on it, as in `plan`.
+            assuming: public guesses at the result, for errors that depend on it, as in `plan`.
             min_people: of how many people a group is at least that is shown, where that is more than the owner says;
                 above 1 it needs a δ.
             bounds: "auto" to have caps chosen for the least error, and the bounds of values that
                 have none, by a first stage: each of the two costs a tenth of ε. "values" for the bounds of values
                 alone, under the declared caps; it costs nothing where none are missing. "ranges" as "values", with 99 %
                 of ε for the bounds, where these are wanted and the result is not: `release.plan.query.chosen`.
-            fresh: whether to draw again even if the answer is stored.
+            fresh: whether to draw again even if the result is stored.
             dialect: SQL dialect of `sql`: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
         Raises:
-            PlanError, InvalidParameter: the question cannot be answered as asked; nothing was charged.
+            PlanError, InvalidParameter: the query cannot be answered as asked; nothing was charged.
             BudgetExceeded: an account cannot pay; nothing was charged and no data was read.
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
@@ -390,9 +390,9 @@ class Session:
         fresh: bool = False,
         dialect: str = "duckdb",
     ) -> dict[str, Release]:
-        """Asks several questions together: one charge, shared by all of their columns.
+        """Run several queries together: one charge, shared by all of their columns.
 
-        What two of them measure alike is measured once, and questions over the same rows and groups are one pass of
+        What two of them measure alike is measured once, and queries over the same rows and groups are one pass of
         the database. The same measurements again are answered from the ledger, free.
 
         Args:
@@ -400,7 +400,7 @@ class Session:
             epsilon: the ε to be spent on all of them together, above 0.
             delta: the δ to be spent on all of them together.
             noise: of all of them, as in `sql`; "gaussian" costs less where there are many columns.
-            fresh: whether to draw again even if the answers are stored.
+            fresh: whether to draw again even if the results are stored.
             dialect: SQL dialect of the queries: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
         Raises:
@@ -852,7 +852,7 @@ class Session:
         dialect: str,
         min_people: int,
     ) -> QueryParameters:
-        """Return a question as it was asked, without its ε."""
+        """Return a query as it was asked, without its ε."""
         chosen = bounds if self._units else bounds_parameter(bounds) or self._bounds
         if self._fixed:
             refuse_chosen(chosen, self._fixed)

@@ -62,7 +62,7 @@ class QueryParameters:
     """A query and its parameters, as they were given.
 
     Attributes:
-        sql: the question.
+        sql: the query.
         dialect: SQL dialect of the query.
         delta: the δ to be spent.
         noise: "laplace", "gaussian", or "auto" or None: chosen where the query spends a δ anyhow.
@@ -84,7 +84,7 @@ class QueryParameters:
     min_people: int
 
     def prepared(self, tables: Sequence[TableSchema]) -> Prepared:
-        """Return the question with what its own words say of ε, δ, caps and small groups."""
+        """Return the query with what its own words say of ε, δ, caps and small groups."""
         return prepare(self.sql, self.dialect, [t.with_people(self.min_people) for t in tables])
 
     def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
@@ -154,7 +154,7 @@ class QueryParameters:
         )
 
     def at_once(self, prepared: Prepared, epsilon: Fraction) -> Plan:
-        """Return the plan of the question at this ε, without a first stage."""
+        """Return the plan of the query at this ε, without a first stage."""
         delta = share_parameter("delta", prepared.delta_or(one("delta", self.delta)))
         share, population = share_parameter("truncation", self.truncation), self.accounts[0].population
         terms = PlanTerms(population, self.version, epsilon, delta, kind_of(self.noise), share)
@@ -171,7 +171,7 @@ class QueryParameters:
         return tried(plan)
 
     def _in_stages(self, prepared: Prepared, tables: Sequence[TableSchema], epsilon: Fraction) -> Plan | None:
-        """Return the question in two stages; None where nothing that was asked to be chosen is missing."""
+        """Return the query in two stages; None where nothing that was asked to be chosen is missing."""
         from discreet.plan.auto_bounds.asking import plan_in_stages
 
         return plan_in_stages(
@@ -245,7 +245,7 @@ class FlowParameters(QueryParameters):
         )
 
     def _refuse_chosen(self) -> None:
-        """Refuses what a question to one population may ask for beside its answer."""
+        """Refuses what a query to one population may ask for beside its result."""
         if self.chosen is not None:
             raise InvalidParameter(
                 "bounds= is not supported where two populations are protected: a first look would have to bound both.",
@@ -284,7 +284,7 @@ def _type_of_result(sql: str, parts: Mapping[str, PartColumns], public: Sequence
 
 
 def charges_alike(account: Account) -> bool:
-    """Return whether the account charges a question by its (ε, δ), whatever its noise."""
+    """Return whether the account charges a query by its (ε, δ), whatever its noise."""
     return account.filter == "basic" and account.people is None
 
 
@@ -316,10 +316,10 @@ def bounds_parameter(bounds: str | None) -> str | None:
 
 
 def epsilon_parameter(epsilon: Real | None) -> Fraction:
-    """Return the ε that a question may cost.
+    """Return the ε that a query may cost.
 
     Raises:
-        InvalidParameter: none, or too little for any answer.
+        InvalidParameter: none, or too little for any result.
     """
     if epsilon is None:
         raise InvalidParameter(
@@ -336,7 +336,7 @@ def epsilon_parameter(epsilon: Real | None) -> Fraction:
 
 
 def share_parameter(name: str, share: Real) -> Fraction:
-    """Return the δ that a question may cost, or the share of its ε that one part of it may.
+    """Return the δ that a query may cost, or the share of its ε that one part of it may.
 
     Raises:
         InvalidParameter: not in [0, 1), or a fraction of very long numbers.
@@ -374,7 +374,7 @@ class AnsweredQuestions:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Questions in SQL, as a recipe: their results are releases, by name.
+    """Queries in SQL, as a recipe: their results are releases, by name.
 
     Attributes:
         make: their plan.
@@ -461,7 +461,7 @@ class Questions:
 
 
 def _part(tables: Sequence[NoisyTable] | Mapping[int, NoisyTable], place: Place | None) -> NoisyTable:
-    """Return a question's own columns of the measurement that it is answered from."""
+    """Return a query's own columns of the measurement that it is answered from."""
     if place is None:
         return tables[0]
     table = tables[place.measurement]

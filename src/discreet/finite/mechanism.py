@@ -232,7 +232,7 @@ class Mechanism(ComparedTable):
         return made(self.table, within(self.edges, len(self.inputs), k), self.edges)
 
     def of(self, f: Callable[..., Hashable], *, inputs: Iterable[object], neighbours: Neighbours = None) -> Mechanism:
-        """Return the mechanism x ↦ M(f(x)): this one, on the answer to a question about the input.
+        """Return the mechanism x ↦ M(f(x)): this one, on the result of a query about the input.
 
         `f` is handed the records of a `Database`, and any other input as it is.
         """

@@ -287,7 +287,7 @@ class Evaluating(PersonRecipe):
         sql: which names a session's columns.
         per_person: how many rows of a person are read at most.
         middles: of the bounds of a session's columns, the target's last.
-        weights: of the model, for the identity of the question.
+        weights: of the model, for the identity of the query.
         model: the fitted model, of a session.
         trusted: of somebody else's model in a session what tells it from others, and the columns that it reads.
     """

@@ -79,7 +79,7 @@ def _flush() -> None:
 
 
 def digest(code: Any) -> str:
-    """Return what tells such code from any other, for the identity of a question; of what cannot be told, a new one."""
+    """Return what tells such code from any other, for the identity of a query; of what cannot be told, a new one."""
     with suppress(Exception):
         return hashlib.sha256(pickle.dumps(code)).hexdigest()
     return SystemEntropy().bytes(16).hex()

@@ -54,7 +54,7 @@ class Account:
 
     Guarantee:
         Everything that was charged here, in any order, by any number of analysts, threads and processes, each
-        question chosen with all earlier answers known, together satisfies `budget` under `relation`,
+        query chosen with all earlier results known, together satisfies `budget` under `relation`,
         provided that each charge was made before its data was read and that its events dominate what was
         released for it. The tally only
         grows: no call, crash, clock or restart lowers it (docs/proofs/ledger.md). Where analysts are "apart",
@@ -117,7 +117,7 @@ class Account:
         return self._as(who)
 
     def asked_by(self, analyst: str | None) -> Account:
-        """Return the account for questions: as this analyst sees it, or as it is where there are none.
+        """Return the account for queries: as this analyst sees it, or as it is where there are none.
 
         Raises:
             InvalidParameter: an unknown analyst, or nobody where the account has analysts.
@@ -150,7 +150,7 @@ class Account:
 
     @property
     def person_budgets(self) -> PersonBudgets | None:
-        """Each person's own budget, as questions are settled by it; None where there is none."""
+        """Each person's own budget, as queries are settled by it; None where there is none."""
         if self.people is None:
             return None
         return PersonBudgets(self._log, self.population, self.people, self.secret)
@@ -210,12 +210,12 @@ class Account:
         return analysts.times(self._read(self._seen), self._cost(charge))
 
     def charge(self, question: str, charge: Charge, *, note: dict[str, Any]) -> Entry:
-        """Charge a question before its data is read, and return the entry, which is durable.
+        """Charge a query before its data is read, and return the entry, which is durable.
 
         The population, the analyst's group and the analyst are charged, or none of them.
 
         Args:
-            question: the identity of the question.
+            question: the identity of the query.
             charge: its events and its (ε, δ).
             note: public facts for the history.
 
@@ -258,12 +258,12 @@ class Account:
         return add
 
     def store(self, question: str, charge_seq: int, release: dict[str, Any]) -> None:
-        """Keep a finished release, so that the same question is answered with it for free.
+        """Keep a finished release, so that the same query is answered with it for free.
 
         Each charge pays for one release. Storing the same one again does nothing; another one is refused.
 
         Raises:
-            InvalidParameter: no such charge of this question, or it has another release.
+            InvalidParameter: no such charge of this query, or it has another release.
             LedgerError: the ledger has moved, or the release's people were not charged.
         """
         self._log.write(self.storing(question, charge_seq, release))
@@ -292,7 +292,7 @@ class Account:
         return add
 
     def find(self, question: str) -> dict[str, Any] | None:
-        """Return the last stored release of a question, the analyst's own where kept apart; None if there is none."""
+        """Return the last stored release of a query, the analyst's own where kept apart; None if there is none."""
         found = self.found(question)
         return None if found is None else release_in(found)
 
@@ -511,7 +511,7 @@ class Account:
         return None
 
     def _is_unnamed(self, capped: Collection[str]) -> bool:
-        """Return whether a question needs an analyst and has none: a cap that leaving out a name gets round is none."""
+        """Return whether a query needs an analyst and has none: a cap that leaving out a name gets round is none."""
         return self.analyst is None and bool(capped or self.analysts is Analysts.APART)
 
     def _limits(self, now: Standing) -> list[Limit]:

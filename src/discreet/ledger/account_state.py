@@ -239,11 +239,6 @@ def reserved(groups: Iterable[Cap], analysts: Iterable[Cap], empty: Tally) -> Ta
     return total([cap.content.capacity for cap in (*groups, *alone)], empty)
 
 
-def reserved_of(group: str, analysts: Iterable[Cap], empty: Tally) -> Tally:
-    """Return what is reserved of a group's cap, by its analysts."""
-    return total([cap.content.capacity for cap in analysts if cap.group == group], empty)
-
-
 def total(capacities: Iterable[Tally], empty: Tally) -> Tally:
     """Return the sum of capacities, each in the same units."""
     found = empty

@@ -9,14 +9,14 @@ References: docs/proofs/analysts.md
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from discreet.accounting.filter import Filter, Tally, within
 from discreet.errors import DiscreetError, InvalidParameter
 from discreet.ledger import names
-from discreet.ledger.account_state import Cap, Limit, Standing, reserved, reserved_of, total
+from discreet.ledger.account_state import Cap, Limit, Standing, total
 from discreet.ledger.entry import (
     AnalystCapped,
     Analysts,
@@ -100,20 +100,14 @@ def cap_analyst(account: Owned, analyst: str, cap: Budget, group: str | None, by
         raise InvalidParameter(f"there is no group {team!r}.", hint="its cap comes first: account.cap_group(…)")
     capacity = refit(account.units, cap).capacity
     _check(account, f"the cap of {who!r}", capacity, old)
-    if account.opened.analysts is Analysts.APART:
-        others = [c for c in now.analysts() if c.content.name != who]
-        if team is None:
-            _fits(account, total([reserved(now.groups(), others, account.units.empty), capacity], account.units.empty))
-        else:
-            taken = total([reserved_of(team, others, account.units.empty), capacity], account.units.empty)
-            room = now.group(team)
-            assert room is not None
-            if not within(taken, room.content.capacity):
-                raise InvalidParameter(
-                    f"the caps of the analysts in {team!r} would be more than its own, and they are reserved.",
-                    hint="give less, or raise the cap of the group",
-                )
     content = AnalystCapped(who, team, cap, capacity, names.words("by", by), names.words("reason", reason))
+    if account.opened.analysts is Analysts.APART:
+        others = [c for c in now.analysts() if c.content.name != who and c.group == team]
+        room = None if team is None else now.group(team)
+        if room is None:
+            _fits(account, [*_contents(now.groups()), *_contents(others), content])
+        else:
+            _fits(account, [*_contents(others), content], room.content)
     entry = _said(account, content, analyst_name(account.population, who), old)
     account.agree(replace(now.terms, analysts=now.terms.analysts | {who: entry.seq}))
     return entry
@@ -127,10 +121,11 @@ def cap_group(account: Owned, group: str, cap: Budget, by: str, reason: str) -> 
         names.apart("group", team, now.terms.groups)
     capacity = refit(account.units, cap).capacity
     _check(account, f"the cap of the group {team!r}", capacity, old)
+    content = GroupCapped(team, cap, capacity, names.words("by", by), names.words("reason", reason))
     if account.opened.analysts is Analysts.APART:
         others = [c for c in now.groups() if c.content.name != team]
-        _fits(account, total([reserved(others, now.analysts(), account.units.empty), capacity], account.units.empty))
-    content = GroupCapped(team, cap, capacity, names.words("by", by), names.words("reason", reason))
+        others += [c for c in now.analysts() if c.group is None]
+        _fits(account, [*_contents(others), content])
     entry = _said(account, content, group_name(account.population, team), old)
     account.agree(replace(now.terms, groups=now.terms.groups | {team: entry.seq}))
     return entry
@@ -201,13 +196,13 @@ def promises(opened: Opened, now: Standing, population: str, analyst: str | None
     said = []
     if whole is not None:
         said.append(
-            f"All answers together are {words(whole.epsilon, whole.delta)} differentially private for {who} {near}, "
+            f"All results together are {words(whole.epsilon, whole.delta)} differentially private for {who} {near}, "
             "whatever analysts tell each other."
         )
     if opened.people is not None:
         each = opened.people.budget
         said.append(
-            f"All answers together are {words(each.epsilon, each.delta)} differentially private for each person by "
+            f"All results together are {words(each.epsilon, each.delta)} differentially private for each person by "
             f"itself {near}, by a budget that each person has alone (two people share one with a chance below n/2⁶⁴, "
             f"6·10⁻¹³ for n = ten million, which comes on top of δ)."
         )
@@ -217,7 +212,7 @@ def promises(opened: Opened, now: Standing, population: str, analyst: str | None
         b = cap.content.budget
         said.append(
             f"{analyst!r} may spend {words(b.epsilon, b.delta)} of it; that is a limit and no promise of its own, "
-            "since answers to others are shown too."
+            "since results of others are shown too."
         )
     return said
 
@@ -258,12 +253,20 @@ def _check(account: Owned, what: str, capacity: Tally, old: Cap | None) -> None:
         )
 
 
-def _fits(account: Owned, taken: Tally) -> None:
-    capacity = account.now.population.capacity
-    if capacity is not None and not within(taken, capacity):
-        over = [Fraction(t - c) for t, c in zip(taken, capacity, strict=True) if t > c]
-        raise InvalidParameter(
-            f"all caps together would be more than the budget of {account.population!r}, and they are reserved "
-            f"({len(over)} of its {len(capacity)} sums {'is' if len(over) == 1 else 'are'} short).",
-            hint="give a smaller cap, or raise the budget of the population",
-        )
+def _contents(caps: Iterable[Cap]) -> list[AnalystCapped | GroupCapped]:
+    return [cap.content for cap in caps]
+
+
+def _fits(account: Owned, caps: Sequence[AnalystCapped | GroupCapped], group: GroupCapped | None = None) -> None:
+    """Refuse caps that together are more than the group's cap, or than the population's budget."""
+    population = account.now.population
+    budget, capacity = (population.budget, population.capacity) if group is None else (group.budget, group.capacity)
+    if budget is None or capacity is None or within(total([c.capacity for c in caps], account.units.empty), capacity):
+        return
+    sums = words(sum((c.budget.epsilon for c in caps), Fraction()), sum((c.budget.delta for c in caps), Fraction()))
+    whole = f"the budget of {account.population!r}" if group is None else f"the cap of the group {group.name!r}"
+    raise InvalidParameter(
+        f"The caps add up to {sums}; {whole} is {words(budget.epsilon, budget.delta)}. Caps are reserved where "
+        "analysts are kept apart.",
+        hint=f"give a smaller cap, or raise {whole}",
+    )

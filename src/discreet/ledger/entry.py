@@ -148,7 +148,7 @@ class Opened(Act):
 _SHORT = 4000  # characters of events that are worth keeping
 
 TOGETHER = "together"
-"""The field of a note that names the populations which pay for one question together, in the order of their entries."""
+"""The field of a note that names the populations which pay for one query together, in the order of their entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Pinned(Fields):
 
 @dataclass(frozen=True, slots=True)
 class Charged(Fields):
-    """A question was charged, by an analyst if the account has any.
+    """A query was charged, by an analyst if the account has any.
 
     `spent` is the population's tally with this charge in it, `note` holds public facts only.
     """
@@ -241,7 +241,7 @@ class PeopleCharged(Fields):
 
 @lru_cache(maxsize=64)
 def _charge(events: str, epsilon: str, delta: str) -> Charge:
-    """Return the charge of these texts, remembered: the same question costs the same again."""
+    """Return the charge of these texts, remembered: the same query costs the same again."""
     rows = json.loads(events)
     found = codec.decode(rows)
     if codec.encode(found) != rows:
@@ -398,7 +398,7 @@ class Entry:
 
     @property
     def question(self) -> str | None:
-        """The identity of the question that was charged or answered."""
+        """The identity of the query that was charged or answered."""
         return self.content.question if isinstance(self.content, Charged | Released) else None
 
     @property

@@ -1,4 +1,4 @@
-"""One question that several populations pay for: each in its own account, all of them or none.
+"""One query that several populations pay for: each in its own account, all of them or none.
 
 Guarantee:
     The charges are entries that follow each other, made in one transaction: durable together, before the data is read,
@@ -22,7 +22,7 @@ from discreet.ledger.entry import TOGETHER, Analysts, Charged, Entry, Pinned, Re
 
 
 def charge_together(charges: Sequence[tuple[Account, Charge]], question: str, *, note: dict[str, Any]) -> list[Entry]:
-    """Charges a question to several accounts of one ledger before its data is read, and returns the durable entries.
+    """Charges a query to several accounts of one ledger before its data is read, and returns the durable entries.
 
     Raises:
         BudgetExceeded, InvalidParameter: one of them cannot pay, or takes no such charge; nothing was charged to any.
@@ -46,7 +46,7 @@ def store_together(
     """Keep a finished release in all accounts, each time under the account's own charge.
 
     Raises:
-        InvalidParameter: an entry is no charge of the account for this question, or has another release.
+        InvalidParameter: an entry is no charge of the account for this query, or has another release.
         LedgerError: the ledger could not be written.
     """
     _check(accounts)
@@ -56,7 +56,7 @@ def store_together(
 
 
 def find_together(accounts: Sequence[Account], question: str) -> Entry | None:
-    """Return the first account's entry of the last release of a question that all have; None where one has none."""
+    """Return the first account's entry of the last release of a query that all have; None where one has none."""
     _check(accounts)
     steps = [account.finding(question) for account in accounts]
     log = accounts[0].log
@@ -90,7 +90,7 @@ def _check(accounts: Sequence[Account]) -> None:
 class Followed:
     """The entries of a ledger, followed for those that several populations have together: one after the other.
 
-    The charges of a question follow each other, and so do its releases, which are the same. A charge for a table that
+    The charges of a query follow each other, and so do its releases, which are the same. A charge for a table that
     was pinned as one of several populations names all of them.
     """
 

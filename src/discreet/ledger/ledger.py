@@ -395,7 +395,7 @@ def _draft(wanted: Wanted) -> tuple[Wanted, Opened, bytes]:
             )
         if analysts is Analysts.APART:
             raise InvalidParameter(
-                "analysts cannot be kept apart where each person has a budget: whom it leaves out of one's answers "
+                "analysts cannot be kept apart where each person has a budget: whom it leaves out of one's results "
                 "follows from what the others asked.",
                 hint="choose one of the two",
             )

@@ -1,4 +1,4 @@
-"""Names that enter a ledger: populations, analysts, tables, questions.
+"""Names that enter a ledger: populations, analysts, tables, queries.
 
 Two populations whose names look alike would be two budgets where people believe there is one.
 

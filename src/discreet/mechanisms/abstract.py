@@ -86,10 +86,10 @@ class Run:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One question at a time: other threads wait, and a signal handler in the middle of a question is refused.
+        """One query at a time: other threads wait, and a signal handler in the middle of a query is refused.
 
         Raises:
-            InvalidParameter: this thread is in the middle of another question.
+            InvalidParameter: this thread is in the middle of another query.
         """
         with self._lock:
             if self._busy:

@@ -209,7 +209,7 @@ class Sparse(Mechanism):
         return float(self._wide(self.sensitivity)[0]), float(self._wide(self.sensitivity)[1])
 
     def start(self, *, rng: Entropy | None = None) -> SparseRun:
-        """Return a run that is asked one question after another. It costs `loss`, all at once, when it starts."""
+        """Return a run that is asked one query after another. It costs `loss`, all at once, when it starts."""
         cutoff, answering = self._ends
         laws = (self._whole() if self.sensitivity >= 1 else None, self._real())
         return SparseRun(laws, cutoff, answering, SystemEntropy() if rng is None else rng)
@@ -524,11 +524,11 @@ _FALLING = " (where the queries fall from x to y, at the same ρ)"
 
 
 class SparseRun(Run):
-    """Asks one question after another, until `cutoff` of them were above the threshold.
+    """Asks one query after another, until `cutoff` of them were above the threshold.
 
     Guarantee:
-        That of the mechanism that started it, for all answers together, also when each question is chosen
-        after the answers to those before. The number type of the first question (integer or float) is public
+        That of the mechanism that started it, for all answers together, also when each query is chosen
+        after the answers to those before. The number type of the first query (integer or float) is public
         and fixes that of the run: integers go through a run of floats, floats are refused in one of integers.
 
     References:
@@ -542,7 +542,7 @@ class SparseRun(Run):
 
         Args:
             laws: that of integers, or None where they are not taken, and that of floats.
-            cutoff: after so many questions above the threshold it ends.
+            cutoff: after so many queries above the threshold it ends.
             answering: whether those are answered with a number.
             rng: where randomness comes from.
         """
@@ -557,7 +557,7 @@ class SparseRun(Run):
 
     @property
     def asked(self) -> int:
-        """How many questions were answered."""
+        """How many queries were answered."""
         return self._asked
 
     @property
@@ -604,7 +604,7 @@ class SparseRun(Run):
         return bool(found)
 
     def _begin(self, real: bool) -> SparseLaw:
-        """Return the run's law; the first question fixes it and draws the noisy threshold."""
+        """Return the run's law; the first query fixes it and draws the noisy threshold."""
         if self._law is None:
             law = self._laws[real]
             if law is None:

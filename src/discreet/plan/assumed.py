@@ -27,7 +27,7 @@ _DIGITS = 300  # of a ROUND; beyond, floats end
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """Public guesses at the answer: an output column's name → its value; `rows` → the rows that a mean is over.
+    """Public guesses at the result: an output column's name → its value; `rows` → the rows that a mean is over.
 
     A name that is no output column is a number of rows too.
     """
@@ -51,7 +51,7 @@ class Assumed:
 
     def error(self, column: str, confidence: Fraction) -> float:
         """Return the half-width t such that the noise moves the column by at most t with probability `confidence`, if
-        the answer is as assumed.
+        the result is as assumed.
 
         Raises:
             InvalidParameter: the error depends on a size that is not assumed.

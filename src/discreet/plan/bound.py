@@ -77,7 +77,7 @@ class BoundedQuery:
 
 
 def bounding(question: Question) -> BoundedQuery:
-    """Return the question as the writer of SQL takes it; the units of groups that are selected are counted last.
+    """Return the query as the writer of SQL takes it; the units of groups that are selected are counted last.
 
     Raises:
         MissingBounds: its unit has no caps.
@@ -115,7 +115,7 @@ def _ranks_groups(unit: PrivacyUnit, groups: int | None, most: int | None) -> bo
 
 
 def bounded_sql(b: BoundedQuery) -> str:
-    """Return the question's SQL: one row per group with its keys (`g0`, …) and bounded sums (`m0`, …)."""
+    """Return the query's SQL: one row per group with its keys (`g0`, …) and bounded sums (`m0`, …)."""
     return _per_row(b) if b.table.unit.is_row else _per_unit(b)
 
 
@@ -124,7 +124,7 @@ def distinct_sql(b: BoundedQuery, measure: DistinctCount | DistinctTotal) -> str
     sum of its different values (`m0`).
 
     Guarantee:
-        A unit enters the same groups as in the question's other columns, at most `max_groups`, and in each it brings at
+        A unit enters the same groups as in the query's other columns, at most `max_groups`, and in each it brings at
         most `max_rows` different values, which follow from its own rows: the first ones by a hash under the account's
         secret, then by the value itself. So the count of a group moves by at most `max_rows` when one unit comes or
         goes, and when its rows become others; a sum by as many times the greatest value (docs/proofs/distinct.md). A
@@ -167,7 +167,7 @@ def weights_sql(b: BoundedQuery) -> str:
     its weights (`m0`), both as text. No group is shown so far; `with_shown` says otherwise.
 
     Guarantee:
-        A unit keeps the same groups as in the question's other columns. Of n of them that are not shown it gives
+        A unit keeps the same groups as in the query's other columns. Of n of them that are not shown it gives
         ⌊2²⁰/√n⌋ to each, whatever is shown: the floats of the database give just this number (docs/proofs/rounds.md).
     """
     g = _names("g", len(b.keys.exprs))
@@ -205,7 +205,7 @@ def tree_sql(b: BoundedQuery, shape: TreeShape) -> str:
     """Return the SQL of a tree: for each group and leaf the keys (`g0`, …), the leaf `b` and its weight `m0` as text.
 
     Guarantee:
-        A unit keeps the same groups as in the question's other columns. In each of them, n of its rows have a value,
+        A unit keeps the same groups as in the query's other columns. In each of them, n of its rows have a value,
         and each of these has the weight ⌊total / max(n, max_rows)⌋, so that together they have at most `total`. Where
         each row is a unit, its weight is 1 and it is in one group.
     """
@@ -298,7 +298,7 @@ def census_sql(b: BoundedQuery) -> str:
 
 def values_sql(b: BoundedQuery, values: Sequence[Expr]) -> str:
     """For each two places of each value (`value_place_sql`), how many units have their largest value in one and their
-    least in the other; where each row is a unit, how many rows have their value in a place. A row of the answer is of
+    least in the other; where each row is a unit, how many rows have their value in a place. A row of the result is of
     one value.
     """
     n = len(values)
@@ -332,7 +332,7 @@ def _counted(places: int, by: str) -> str:
 
 
 def rows_with(b: BoundedQuery, columns: Sequence[str]) -> str:
-    """WITH and the rows in question (`"unit rows"`): their unit u where a unit has many, the keys, and these columns of
+    """WITH and the query's rows (`"unit rows"`): their unit u where a unit has many, the keys, and these columns of
     each row.
     """
     unit = [] if b.table.unit.is_row else [f"{b.unit} AS u"]
@@ -362,20 +362,20 @@ def lattice_sql(v: LatticeValue) -> str:
 
 
 def contribution_stages(b: BoundedQuery) -> str:
-    """WITH and the stages of the question's SQL up to `"unit bounded"`, in which the unit u stands beside what it adds
+    """WITH and the stages of the query's SQL up to `"unit bounded"`, in which the unit u stands beside what it adds
     to a group (`m0`, …) instead of the group's keys. No row of it is of two units.
     """
     return _bounded(b, ["u"])
 
 
 def scope_stages(b: BoundedQuery) -> str:
-    """WITH and `"unit rows"`: the unit u of each row in question, whatever is measured of it."""
+    """WITH and `"unit rows"`: the unit u of each of the query's rows, whatever is measured of it."""
     rows, _, _ = _stages(replace(b, measures=(), most=None))
     return f"WITH {_keys_with(b)}{rows}"
 
 
 def _weighted(b: BoundedQuery) -> str:
-    """WITH, the rows in question (`"unit rows"`) and, where a unit has many, the weight w that its one measure gives to
+    """WITH, the query's rows (`"unit rows"`) and, where a unit has many, the weight w that its one measure gives to
     each of its rows in each group that it keeps (`"unit weights"`).
     """
     if b.table.unit.is_row:
@@ -520,7 +520,7 @@ class _Values:
 
 
 def _stages(b: BoundedQuery, *, kept: bool = False) -> tuple[str, str, Name]:
-    """Return the first two stages: the rows in question, and the tallies of each unit in each group; `kept`: of the
+    """Return the first two stages: the query's rows, and the tallies of each unit in each group; `kept`: of the
     rows only those in the groups that the unit keeps.
     """
     values = _Values(b.measures)

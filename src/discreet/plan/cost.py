@@ -1,4 +1,4 @@
-"""What a question costs: the exact sensitivity of each integer column, and the noise that makes them cost
+"""What a query costs: the exact sensitivity of each integer column, and the noise that makes them cost
 what was asked.
 
 References: the table in docs/decisions/0001-meanings.md, proved in docs/proofs/bounding.md.
@@ -214,7 +214,7 @@ def allocate(
     each level of each tree have those; the selection then has one part beside `width` such.
 
     Raises:
-        NotPrivate: the question needs a δ and none was given.
+        NotPrivate: the query needs a δ and none was given.
     """
     _check_delta(delta, kind, select)
     for_reports = epsilon * report_share

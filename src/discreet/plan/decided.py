@@ -1,4 +1,4 @@
-"""A decided question as other files read it: below the `Query` that offers what they make of it."""
+"""A decided query as other files read it: below the `Query` that offers what they make of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FirstChoice(Protocol):
 
 
 class Decided(Protocol):
-    """A `Query`: what is measured of a question, and the noise on it."""
+    """A `Query`: what is measured of a query, and the noise on it."""
 
     @property
     def question(self) -> Question: ...

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from discreet.plan.query import Query
 
 LEAST_EPSILON = Fraction(1, 10**6)
-"""The least ε of a question; far below it, reports of errors would leave the range of floats."""
+"""The least ε of a query; far below it, reports of errors would leave the range of floats."""
 
 _DIGITS = 100  # mantissas are 100 to 999: three digits
 _DECADE = 9 * _DIGITS
@@ -26,7 +26,7 @@ _DECADE = 9 * _DIGITS
 
 @dataclass(frozen=True, slots=True)
 class WantedErrors:
-    """Errors that a plan may have at most, at a confidence, if the answer is as assumed.
+    """Errors that a plan may have at most, at a confidence, if the result is as assumed.
 
     Attributes:
         errors: output column → its error: a number, or a share of the column's assumed value as "5%".
@@ -54,7 +54,7 @@ class WantedErrors:
         return max(shares)
 
     def _check(self, plan: Query, assumed: Assumed) -> None:
-        """Refuses a guess at what the question does not have."""
+        """Refuses a guess at what the query does not have."""
         means = any(e.over is not None for _, c in plan.question.outer.columns for e in c.walk())
         unknown = [k for k in assumed.sizes if k not in plan.columns and k != ROWS]
         if unknown and not means:
@@ -65,7 +65,7 @@ class WantedErrors:
 
 
 def read_wanted(errors: object, confidence: Fraction, assuming: Mapping[str, Real] | None) -> WantedErrors:
-    """Return the wanted errors, checked as far as they can be without the question.
+    """Return the wanted errors, checked as far as they can be without the query.
 
     Raises:
         InvalidParameter: not a dict of positive numbers or shares.
@@ -85,7 +85,7 @@ def least(make: Callable[[Fraction], Query], wanted: WantedErrors, cap: Fraction
 
     Raises:
         InvalidParameter: no ε up to `cap` gives these errors.
-        PlanError: the question cannot be answered as asked.
+        PlanError: the query cannot be answered as asked.
     """
     top = max(_index(cap), 0)
     low, high, at, steps = -1, top + 1, min(_index(Fraction(1)), top), 0

@@ -1,7 +1,7 @@
-"""What each question of a batch needs of the budget, so that its groups have no more noise than with its even part.
+"""What each query of a batch needs of the budget, so that its groups have no more noise than with its even part.
 
-A question of m with c columns (levels of trees and a selection of groups are columns too) would spend 1/(mc) of the
-budget on each alone. What several questions read needs the most that one of them needs; so all needs together are 1 at
+A query of m with c columns (levels of trees and a selection of groups are columns too) would spend 1/(mc) of the
+budget on each alone. What several queries read needs the most that one of them needs; so all needs together are 1 at
 most, and what is left is given to all of them in proportion.
 
 References:
@@ -52,7 +52,7 @@ class BudgetNeeds:
 
 
 def needs_of(measured: Decided, asked: Sequence[Decided], questions: int) -> BudgetNeeds:
-    """Return the most that a question would spend on each alone; on a partition, what all that read it would."""
+    """Return the most that a query would spend on each alone; on a partition, what all that read it would."""
     each = [(p, Fraction(1, questions * _width(p))) for p in asked]
     read = [tree_read.shape for tree_read in measured.question.trees]
 
@@ -70,28 +70,28 @@ def needs_of(measured: Decided, asked: Sequence[Decided], questions: int) -> Bud
 
 
 def _width(plan: Decided) -> int:
-    """In how many parts the budget of a question is divided when it is asked alone."""
+    """In how many parts the budget of a query is divided when it is asked alone."""
     return plan.question.width + (plan.question.keys.count is None)
 
 
 def noise_delta_of(asked: Sequence[Decided], delta: Fraction, kind: Kind) -> Fraction:
-    """Return what the noise of all questions would have of δ alone; the rest is for selections."""
+    """Return what the noise of all queries would have of δ alone; the rest is for selections."""
     selecting = sum(p.question.keys.count is None for p in asked)
     kept = Fraction(1, 2) if kind is Kind.GAUSSIAN else Fraction(0)
     return delta * (len(asked) - selecting + selecting * kept) / len(asked)
 
 
 def is_composed(plan: Decided) -> bool:
-    """Whether a question asked alone has Laplace noise that a δ made smaller than ε alone allows."""
+    """Whether a query asked alone has Laplace noise that a δ made smaller than ε alone allows."""
     a = plan.allocation
     laplace = any(isinstance(z, DiscreteLaplaceNoise) for z in (*a.noises, *a.trees))
     return laplace and a.threshold is None and a.guarantee.delta > 0
 
 
 def least_scales(plans: Sequence[Decided], asked: Sequence[Sequence[Decided]]) -> list[Fraction]:
-    """For each column, and then for each level of each tree, the least scale that a question has for it alone.
+    """For each column, and then for each level of each tree, the least scale that a query has for it alone.
 
-    Together they cost what all questions asked alone cost, or less: so no more than (ε, δ).
+    Together they cost what all queries asked alone cost, or less: so no more than (ε, δ).
     """
     columns: list[Fraction] = []
     trees: list[Fraction] = []
@@ -111,7 +111,7 @@ def least_scales(plans: Sequence[Decided], asked: Sequence[Sequence[Decided]]) -
 
 
 def _scale(plan: Decided, place: int) -> Fraction:
-    """Return the scale of a column or, after the columns, of a tree, of a question asked alone; before totals get a
+    """Return the scale of a column or, after the columns, of a tree, of a query asked alone; before totals get a
     part.
     """
     noise = (*plan.allocation.of_columns, *plan.allocation.trees)[place]
@@ -130,7 +130,7 @@ def law_of(shares: Sequence[BudgetNeeds], noise_delta: Fraction, delta: Fraction
 
 
 def equivalent(plan: Decided, given: Allocation, counted: tuple[float, float] | None = None) -> float:
-    """At about which ε the question alone, planned here for its even part, would have the noise that it is given.
+    """At about which ε the query alone, planned here for its even part, would have the noise that it is given.
 
     `counted` are the variances of a count that is read from a partition now, and of its column alone.
     """
@@ -163,7 +163,7 @@ def equivalent(plan: Decided, given: Allocation, counted: tuple[float, float] | 
 
 
 def compared(query: Decided, alone: Decided, questions: int) -> str:
-    """Return what a question's noise in a batch of so many would be worth alone, in lines below its derivation."""
+    """Return what a query's noise in a batch of so many would be worth alone, in lines below its derivation."""
     part = alone.allocation.guarantee.epsilon
     worth = equivalent(alone, query.allocation, counted_now(query, alone))
     return (
@@ -175,7 +175,7 @@ def compared(query: Decided, alone: Decided, questions: int) -> str:
 
 
 def counted_now(plan: Decided, alone: Decided) -> tuple[float, float] | None:
-    """Return the variances of the count of a question that is read from a partition in a batch only, and of its
+    """Return the variances of the count of a query that is read from a partition in a batch only, and of its
     column alone; None for others.
     """
     if plan.question.measures == alone.question.measures:

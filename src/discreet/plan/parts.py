@@ -189,7 +189,7 @@ def plan_recipe(
             δ > 0, else Laplace.
         epsilon: the ε to be spent; left out, what the given laws cost at δ.
         delta: the δ to be spent.
-        parameters: everything else that `run` reads of the recipe, as JSON: other parameters are another question.
+        parameters: everything else that `run` reads of the recipe, as JSON: other parameters are another query.
 
     Raises:
         InvalidParameter: parts of tables with different relations, or laws that cost more than (ε, δ).

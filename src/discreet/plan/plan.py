@@ -1,4 +1,4 @@
-"""The decided plan: what is measured, who pays what for it, and the answers. A value; nothing has been touched."""
+"""The decided plan: what is measured, who pays what for it, and the results. A value; nothing has been touched."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from discreet.verify.parts import part_reasons
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the columns of an answer are: which measurement, and which of its columns and trees."""
+    """Where the columns of a result are: which measurement, and which of its columns and trees."""
 
     measurement: int
     columns: tuple[int, ...]
@@ -38,12 +38,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PlanOutput:
-    """One answer of a plan.
+    """One result of a plan.
 
     Attributes:
         query: what is asked, with the noise of its own columns.
         place: where these are measured; None where the plan's one measurement is all of it.
-        alone: what is asked, planned alone with an even part of ε and δ, where several questions share them.
+        alone: what is asked, planned alone with an even part of ε and δ, where several queries share them.
     """
 
     query: Query
@@ -52,7 +52,7 @@ class PlanOutput:
 
     @property
     def is_apart(self) -> bool:
-        """Whether it is a question of a batch that shares nothing with the others."""
+        """Whether it is a query of a batch that shares nothing with the others."""
         return self.place is not None and self.alone is None
 
 
@@ -111,7 +111,7 @@ class Flowing(Protocol):
 
 @dataclass(frozen=True)  # without slots: its claim is built once
 class Plan:
-    """Questions that have been decided: free to look at, and nothing has been read or charged.
+    """Queries that have been decided: free to look at, and nothing has been read or charged.
 
     Guarantee:
         The noisy numbers of all `measurements` together are (ε, δ)-DP for the guarantee of each payer, under the
@@ -121,13 +121,13 @@ class Plan:
         identity: the same for the same measurements with the same parameters, whatever is made of them.
         measurements: what the database is asked, each once; where a first stage chooses something, as it is asked with
             the largest choice.
-        outputs: each answer by its name; "" where one question was asked alone.
+        outputs: each result by its name; "" where one query was asked alone.
         payers: who pays: one population, or both where rows belong to two.
         looks: what is looked at first, where something is chosen privately.
         stages: how it is chosen; None when it has been.
         flows: how numbers flow between two populations, where rows belong to both.
         parts: what a recipe draws of people's rows by code of its own.
-        recipe: its name; "" of questions in SQL.
+        recipe: its name; "" of queries in SQL.
         draws: the events of a run that stays open, which its payer is charged as one; None of others.
         outer: what is made of the outputs, its parts, where SQL over results was asked; post-processing.
         left: what the account that planned it would have left; None where it would refuse, or no account was asked.
@@ -150,7 +150,7 @@ class Plan:
 
     @cached_property
     def query(self) -> Query:
-        """The one question.
+        """The one query.
 
         Raises:
             InvalidParameter: there are several.
@@ -257,7 +257,7 @@ class Plan:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the answer's columns."""
+        """The names of the result's columns."""
         return self.query.columns if self.outer is None else [*self.outer.columns]
 
     @property
@@ -268,7 +268,7 @@ class Plan:
         return self.notes_of(*self.outputs) if len(self.outputs) == 1 else ()
 
     def notes_of(self, name: str) -> tuple[str, ...]:
-        """Return the same of one of its answers, by name."""
+        """Return the same of one of its results, by name."""
         query = self.outputs[name].query
         if self.flows is not None:
             return self.flows.notes(query)
@@ -312,7 +312,7 @@ class Plan:
         return self.query
 
     def explain(self, name: str | None = None) -> str:
-        """Return the derivation in the textbook's terms, with the numbers of this question, or of the one named."""
+        """Return the derivation in the textbook's terms, with the numbers of this query, or of the one named."""
         if not self.outputs:
             return "\n".join(["What a recipe draws of people's rows:", *part_reasons(self.claim_of_one)])
         if self.outer is not None and name is None:
@@ -332,7 +332,7 @@ class Plan:
         return f"{told}\n{compared(output.query, output.alone, len(self.outputs))}"
 
     def citations(self, name: str) -> list[str]:
-        """Return the works on which the guarantee of an answer rests."""
+        """Return the works on which the guarantee of a result rests."""
         if self.flows is not None:
             return self.flows.citations(self)
         return citations(self.outputs[name].query)
@@ -355,6 +355,6 @@ class Plan:
 
 
 def alone(query: Query, population: str) -> Plan:
-    """Return the plan of one question that one population pays for."""
+    """Return the plan of one query that one population pays for."""
     a = query.allocation
     return Plan(query.identity, (query,), {"": PlanOutput(query)}, (Payer(population, a.events, a.guarantee),))

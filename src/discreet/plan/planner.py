@@ -32,7 +32,7 @@ TypeOf: TypeAlias = Callable[[str, Mapping[str, PartColumns], Sequence[TableSche
 """An outer query of one cell, the columns of its parts, and its public tables → the type of the cell."""
 
 MOST_QUESTIONS = 1000
-"""Questions in one batch."""
+"""Queries in one batch."""
 
 
 def make_query(
@@ -48,10 +48,10 @@ def make_query(
     ranges: Ranges | None = None,
     rules: Sequence[Rule] = RULES,
 ) -> Query:
-    """Return the query of a question, as `make_plan` decides it.
+    """Return the decided query of a text, as `make_plan` decides it.
 
     Args:
-        sql: the question.
+        sql: the query.
         tables: the connected private tables.
         population: whose account pays.
         version: the owner's public label of the data.
@@ -96,7 +96,7 @@ def make_plan(
     rules: Sequence[Rule] = RULES,
     type_of: TypeOf | None = None,
 ) -> Plan:
-    """Return the verified plan of one question, or of SQL over results (decision 0010); results are fed back into rows
+    """Return the verified plan of one query, or of SQL over results (decision 0010); results are fed back into rows
     where their types are found by `type_of`. Raises as `make_query`.
     """
     return _verified(_made(sql, tables, terms, ranges, rules, type_of))
@@ -125,7 +125,7 @@ def _plan_results(
     refused: UnsupportedQuery,
     type_of: TypeOf | None,
 ) -> Plan:
-    """Return the plan of the measured parts of a query that was refused as one question, and of its outer query."""
+    """Return the plan of the measured parts of a query that was refused as one query, and of its outer query."""
 
     def type_of_result(outer: str, parts: Mapping[str, str], public: Sequence[str]) -> Type:
         assert type_of is not None
@@ -235,19 +235,19 @@ def make_less_noisy_plan(
     spent: bool = False,
     type_of: TypeOf | None = None,
 ) -> Plan:
-    """Return the verified plan of one question, or of SQL over results, with the noise whose 95 % widths are less in
+    """Return the verified plan of one query, or of SQL over results, with the noise whose 95 % widths are less in
     every number.
 
-    Laplace noise stays where the question spends no δ with it, which Gaussian noise would, and where both do not cost
+    Laplace noise stays where the query spends no δ with it, which Gaussian noise would, and where both do not cost
     the same in the account (`alike`).
 
     Args:
-        sql: the question.
+        sql: the query.
         tables: the connected tables.
         terms: what may be spent; the kind of noise in it is not read.
         ranges: of values without bounds, where those were chosen.
         rules: what may be tried to measure it with less noise.
-        alike: whether the account charges a question by its (ε, δ), whatever the noise.
+        alike: whether the account charges a query by its (ε, δ), whatever the noise.
         spent: whether the δ is charged whatever the noise.
         type_of: as in `make_plan`.
 
@@ -310,7 +310,7 @@ def plan_batch(
     dialect: str = "duckdb",
     alike: bool = False,
 ) -> Plan:
-    """Decides several questions with one budget; with noise="auto" or None the noise is chosen for all of them, as
+    """Decides several queries with one budget; with noise="auto" or None the noise is chosen for all of them, as
     `make_less_noisy_plan` chooses it (`alike`).
 
     Raises:

@@ -1,4 +1,4 @@
-"""A decided question: the SQL to run and the noise for each number, and what it claims of both. A value; nothing has
+"""A decided query: the SQL to run and the noise for each number, and what it claims of both. A value; nothing has
 been touched.
 
 A claim is what the second derivation and certificates take of a plan: the only bridge from a plan to `verify`.
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question that has been decided: what the database runs for it, and the noise on what that gives.
+    """A query that has been decided: what the database runs for it, and the noise on what that gives.
 
     Attributes:
-        question: what is measured, and how the answer is made from it.
-        identity: the same for the same question (decision 0001).
+        question: what is measured, and how the result is made from it.
+        identity: the same for the same query (decision 0001).
         epsilon, delta: what was asked to be spent at most.
         sql: what the database will run; `$secret` stands for the account's key. Empty where no column is a sum over
             units and the groups are public.
@@ -65,7 +65,7 @@ class Query:
         sensitivities: of each integer column, exactly.
         allocation: noise, selection of groups, events and the guarantee to be charged.
         distinct: the place of each COUNT(DISTINCT x) among the columns, and the statement of its own that counts it.
-        trees: for each tree that the question reads, how far one unit moves a level of it, and its statement.
+        trees: for each tree that the query reads, how far one unit moves a level of it, and its statement.
         chosen: what a first stage chose for it, where it did.
     """
 
@@ -100,7 +100,7 @@ class Query:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the answer's columns."""
+        """The names of the result's columns."""
         return [n for n, _ in self.question.outer.columns]
 
     def is_unsure(self, expr: Node) -> bool:
@@ -186,7 +186,7 @@ class Query:
 
     @property
     def laws(self) -> Laws:
-        """The noise in each row of the answer.
+        """The noise in each row of the result.
 
         Raises:
             InvalidParameter: see `row_noises`.
@@ -268,7 +268,7 @@ class Query:
 
 
 def decided(question: Question, terms: PlanTerms) -> Query:
-    """Return the query of a bound question, each of whose numbers is measured by itself."""
+    """Return the decided form of a bound query, each of whose numbers is measured by itself."""
     b = bounding(question)
     sensitivities = tuple(column_moves(b, m) for m in question.measures)
     reports = reports_of(question) if terms.report_share else ()
@@ -373,7 +373,7 @@ def confidence_level(confidence: Real) -> Fraction:
 
 
 def kind_of(noise: str | None) -> Kind:
-    """Return the kind of noise that a question asks for; Laplace where it is chosen and nothing is compared."""
+    """Return the kind of noise that a query asks for; Laplace where it is chosen and nothing is compared."""
     if is_chosen(noise):
         return Kind.LAPLACE
     try:
@@ -388,7 +388,7 @@ def is_chosen(noise: str | None) -> bool:
 
 
 def claim_of(plan: Query) -> PlanClaim:
-    """Return the claim of a question that is asked alone and at once.
+    """Return the claim of a query that is asked alone and at once.
 
     Raises:
         InternalError: the plan contradicts itself.
@@ -419,7 +419,7 @@ def claim_of_all(
 
 
 def claim_in_stages(looks: Sequence[Look], second: Query, events: Composed, guarantee: Approximate) -> PlanClaim:
-    """Return the claim of a question whose caps or bounds are chosen by looks at the data before it; to the question
+    """Return the claim of a query whose caps or bounds are chosen by looks at the data before it; to the query
     itself goes what they leave of (ε, δ), which it need not use up.
 
     Raises:
@@ -477,7 +477,7 @@ def measurement_of(plan: Query) -> Measurement:
 
 
 def source_of(question: Question) -> PrivateRows:
-    """Return what the text may read: the question's one table, or the tables that its rows come from.
+    """Return what the text may read: the query's one table, or the tables that its rows come from.
 
     Raises:
         InternalError: what is known of the tables contradicts itself.

@@ -1,4 +1,4 @@
-"""A question, bound: what is measured of the data, and how the answer is made from it: keys and noisy columns."""
+"""A query, bound: what is measured of the data, and how the result is made from it: keys and noisy columns."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ OF_ONE_UNIT = "Each group would be of one unit"
 """The beginning of a refusal that says more of a query than whatever else stands in it."""
 
 MOST_MEASURES = 200
-"""Different noisy columns in one question."""
+"""Different noisy columns in one query."""
 
 
 @dataclass(slots=True)
 class Measures:
-    """The distinct measures of a question, in the order in which they were first asked for."""
+    """The distinct measures of a query, in the order in which they were first asked for."""
 
     found: list[Measure] = field(default_factory=list)
     ranges: Ranges | None = None
@@ -86,7 +86,7 @@ def bind_answer(
     totals: bool = False,
     keys_first: bool = False,
 ) -> Expr:
-    """Return an expression over the answer: group keys, noisy columns and the output columns in `names`, where None
+    """Return an expression over the result: group keys, noisy columns and the output columns in `names`, where None
     stands for several of one name. A name of both a key and an output is the output, where it stands alone and not
     `keys_first`.
 
@@ -142,7 +142,7 @@ def bind_answer(
 def _refuse_inside(node: exp.Expr) -> Never:
     raise UnsupportedQuery(
         "Nothing is made of a result that holds several values: it is a column as it stands.",
-        hint="take its parts from answer.rows; or ask for each: QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.5) "
+        hint="take its parts from release.rows; or ask for each: QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.5) "
         "cost together what one costs",
     )
 
@@ -160,12 +160,12 @@ def _grouping(node: exp.Expr, scope: Scope, keys: Sequence[Expr], *, totals: boo
 
 
 FORMAT = 1
-"""The version of a question's identity; stored releases are found by it."""
+"""The version of a query's identity; stored releases are found by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderBy:
-    """One term of ORDER BY over the answer."""
+    """One term of ORDER BY over the result."""
 
     by: Node
     descending: bool
@@ -174,7 +174,7 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """The answer's columns and clauses, over keys and noisy columns: all of it post-processing."""
+    """The result's columns and clauses, over keys and noisy columns: all of it post-processing."""
 
     columns: tuple[tuple[str, Node], ...]
     having: Node | None
@@ -248,7 +248,7 @@ class Question:
         return (*(each for _ in self.measures), *levels)
 
     def identity(self, terms: PlanTerms, allocation: Allocation | None = None) -> str:
-        """Return the question's identity: equal measurements with equal parameters, equal text (decision 0001).
+        """Return the query's identity: equal measurements with equal parameters, equal text (decision 0001).
 
         An allocation says which totals are measured as well, and which quantiles are chosen by rank.
         """
@@ -292,7 +292,7 @@ class Question:
 
 
 def tree_reads(exprs: Iterable[Node]) -> tuple[TreeRead, ...]:
-    """Return the trees that expressions over the answer read, each once, in an order of their own."""
+    """Return the trees that expressions over the result read, each once, in an order of their own."""
     found: dict[TreeShape, set[Fraction]] = {}
     for e in (node for expr in exprs for node in expr.walk()):
         if isinstance(e.source, TreeShape):
@@ -303,7 +303,7 @@ def tree_reads(exprs: Iterable[Node]) -> tuple[TreeRead, ...]:
 def read_question(
     sql: str, tables: Sequence[TableSchema], ranges: Ranges | None = None, *, selects: bool = False, fed: bool = False
 ) -> Question:
-    """Return the question that a text asks of one of the tables; `ranges` are of values without bounds, where chosen;
+    """Return the query that a text asks of one of the tables; `ranges` are of values without bounds, where chosen;
     `selects` says whether it has a δ, with which groups may be selected; `fed` whether results may be fed into it.
 
     Raises:
@@ -341,7 +341,7 @@ def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None, *, sel
 
 
 def _of_one_table(tree: exp.Select, tables: Sequence[TableSchema]) -> str | None:
-    """Return the question without derived tables that only pick rows, where each row is a unit; None of others."""
+    """Return the query without derived tables that only pick rows, where each row is a unit; None of others."""
     rows = [t.name for t in tables if not t.public and t.unit.is_row]
     made = merged(tree, {}, rows) if rows else None
     return None if made is None else written(made)
@@ -403,7 +403,7 @@ def _bound(
     if sets is not None and question.trees:
         raise UnsupportedQuery(
             "Quantiles and the like do not add up over groups, as totals (ROLLUP, CUBE) must.",
-            hint="ask one query for each set of keys: session.batch answers them together",
+            hint="ask one query for each set of keys: session.batch runs them together",
         )
     if not measures.found and not question.trees and keys.lists is not None:
         raise UnsupportedQuery(
@@ -464,13 +464,13 @@ def _sets(select: Select, scope: Scope, keys: GroupKeys, measures: Measures) -> 
     if not any(len(s) == len(keys.exprs) for s in found):
         raise UnsupportedQuery(
             "None of the GROUPING SETS has all keys, so that totals have no parts to be added up from.",
-            hint="add the set of all keys, or ask one query for each set: session.batch answers them together",
+            hint="add the set of all keys, or ask one query for each set: session.batch runs them together",
         )
     for m in measures.found:
         if not m.adds_up:
             raise UnsupportedQuery(
                 "A number of different people or values does not add up over groups, as totals (ROLLUP, CUBE) must.",
-                hint="ask one query for each set of keys: session.batch answers them together",
+                hint="ask one query for each set of keys: session.batch runs them together",
             )
     return tuple(found)
 
@@ -505,7 +505,7 @@ def _named(
 
 
 def _refuse_units_as_groups(keys: GroupKeys, scope: Scope) -> None:
-    """Refuses private groups each of which is one unit: none would be shown, and the empty answer would be charged."""
+    """Refuses private groups each of which is one unit: none would be shown, and the empty result would be charged."""
     own = [name for e in keys.exprs if (name := scope.unit_key(e)) is not None]
     if own and keys.lists is None:
         named = own[0]

@@ -1,10 +1,10 @@
 """What `truncation=` buys: counts of units by what is cut off of them, for caps, keys and values.
 
 Guarantee:
-    Each report is a vector of counts, and every unit with a row in the question is in exactly one of them, whatever its
+    Each report is a vector of counts, and every unit with a row in the query is in exactly one of them, whatever its
     rows hold. So one unit that comes or goes moves one count by 1 (Δ₁ = 1), and one that is replaced moves two
     (Δ₁ = 2), however many parts a report tells apart (docs/proofs/truncation.md). Which reports there are follows from
-    the question and what is declared, never from the data.
+    the query and what is declared, never from the data.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def report_moves(relation: Relation) -> Sensitivity:
 
 
 def reports_of(question: Question) -> tuple[Report, ...]:
-    """Return the reports of a question: on the caps where a unit has many rows, then on keys and values, each of these
+    """Return the reports of a query: on the caps where a unit has many rows, then on keys and values, each of these
     once.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Pictures of laws, losses, accounts and answers, in Altair; `pip install 'discreet[plots]'`.
+"""Pictures of laws, losses, accounts and results, in Altair; `pip install 'discreet[plots]'`.
 
 >>> from discreet import accounting, plots
 >>> chart = plots.privacy(accounting.gaussian(noise_multiplier=1), delta=1e-6)

@@ -135,7 +135,7 @@ def columns(plan: Query) -> tuple[list[str], list[str]]:
 
 
 def room(keys: int, measures: int) -> None:
-    """Refuse what no picture has room for; so it can be said before a question is paid for.
+    """Refuse what no picture has room for; so it can be said before a query is paid for.
 
     Raises:
         InvalidParameter: more than two keys, or no noisy column, or too many.

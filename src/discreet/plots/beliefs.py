@@ -29,12 +29,12 @@ def posterior(loss: Sources | Mapping[str, Sources], *, prior: Real | None = Non
     """Return the attacker's posterior against the prior: the band in which ε-DP keeps it, for each ε.
 
     Whoever held with probability `prior` that a person is in the data, and knows everything else, holds after any
-    answer a probability in the band: its odds move by a factor between e^−ε and e^ε.
+    result a probability in the band: its odds move by a factor between e^−ε and e^ε.
 
     Args:
         loss: an ε, a loss, a mechanism whose loss it is, or several by their labels.
         prior: one prior that is marked, with the least and the largest posterior.
-        delta: the probability with which an answer may lead out of the band; needed for losses that are not pure. The ε
+        delta: the probability with which a result may lead out of the band; needed for losses that are not pure. The ε
             of the band is then larger than `loss.epsilon(delta)`, which promises less (see `odds`).
 
     Raises:
@@ -64,7 +64,7 @@ def posterior(loss: Sources | Mapping[str, Sources], *, prior: Real | None = Non
 
 
 def odds(loss: Sources, delta: float) -> float:
-    """Return an ε such that, except with probability `delta`, no answer moves the odds by more than e^ε either way.
+    """Return an ε such that, except with probability `delta`, no result moves the odds by more than e^ε either way.
 
     For each side δ/2 is allowed. With L the loss, P(L > ε) ≤ δ(ε − t)/(1 − e^−t) for every t > 0, since
     δ(ε − t) = E(1 − e^(ε − t − L))₊ is at least (1 − e^−t)·P(L > ε).

@@ -1,4 +1,4 @@
-"""Laws: that of the privacy loss (how strongly an answer speaks for one of two neighbours), of a finite mechanism."""
+"""Laws: that of the privacy loss (how strongly a result speaks for one of two neighbours), of a finite mechanism."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAIL = Fraction(1, 10**4)  # of the probability may lie beyond the picture
 
 
 def privacy_loss(loss: PrivacyLoss | Losing, *, delta: Real | None = None) -> Picture:
-    """Return the privacy-loss distribution: with which probability an answer has which loss, log p(o)/q(o) for o from
+    """Return the privacy-loss distribution: with which probability a result has which loss, log p(o)/q(o) for o from
     P.
 
     The law is the one whose δ(ε) joins the certified curve at the places of the bars by straight lines in e^ε, which

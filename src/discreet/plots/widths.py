@@ -1,4 +1,4 @@
-"""How exact an answer is for each ε."""
+"""How exact a result is for each ε."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def error(
             `error(confidence)`. Or a plan, whose query is planned again at each ε: free.
         epsilons: where; 25 from 0.05 to 5 unless given.
         confidence: with which the error stays within the half-width.
-        unit: what the answer is counted in, for the axis, such as "people".
+        unit: what the result is counted in, for the axis, such as "people".
         assuming: of a plan, public guesses at its result, as in `Plan.error`; a mean is over 10,000 rows otherwise.
 
     Raises:

@@ -1,1 +1,1 @@
-"""Post-processing: from a noisy table to the rows of an answer, their intervals and totals. It reads no data."""
+"""Post-processing: from a noisy table to the rows of a result, their intervals and totals. It reads no data."""

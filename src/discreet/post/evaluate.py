@@ -1,8 +1,8 @@
-"""Evaluation of an answer: from a noisy table to its rows, after HAVING, ORDER BY, LIMIT and OFFSET.
+"""Evaluation of a result: from a noisy table to its rows, after HAVING, ORDER BY, LIMIT and OFFSET.
 
 Guarantee:
     Post-processing: a function of the noisy table and of the query, which is public. Each interval contains the bounded
-    answer with its confidence, as the nodes of an answer prove (`plan/nodes/node.py`).
+    result with its confidence, as the nodes of a result prove (`plan/nodes/node.py`).
 
 Totals of ROLLUP, CUBE and GROUPING SETS are sums of the noisy integers of the finest groups, so that they equal the sum
 of their parts. Where the groups are declared, totals are measured as well if that is better (`plan/grouping_sets/`),
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(query: Query, table: NoisyTable, *, nonnegative: bool = False) -> list[tuple[NoisyRow, tuple[Any, ...]]]:
-    """Return the rows of the answer, each with the values of its output columns.
+    """Return the rows of the result, each with the values of its output columns.
 
     Args:
         query: what was decided.

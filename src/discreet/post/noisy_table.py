@@ -1,4 +1,4 @@
-"""Noisy tables: what was measured, as the ledger stores it, and the rows of an answer before their columns."""
+"""Noisy tables: what was measured, as the ledger stores it, and the rows of a result before their columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from discreet.mechanisms.additive import Additive
 
 FORMAT = 1
-"""Version of the form in which answers are stored."""
+"""Version of the form in which results are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +23,9 @@ class NoisyTable:
 
     Attributes:
         keys: the group keys, one tuple a row; a single empty one without GROUP BY.
-        cells: the noisy integers of each row, in the order of the question's measures.
+        cells: the noisy integers of each row, in the order of the query's measures.
         reports: the noisy counts of the truncation reports, side by side, when they were asked for.
-        trees: for each tree that the question reads, and each row, the noisy nodes that were looked at.
+        trees: for each tree that the query reads, and each row, the noisy nodes that were looked at.
         levels: for each level of totals that was measured as well, its noisy integers, in the order of its keys.
     """
 
@@ -65,7 +65,7 @@ class NoisyTable:
 
 @dataclass(frozen=True, slots=True)
 class NoisyRow:
-    """A row of an answer before its columns are computed.
+    """A row of a result before its columns are computed.
 
     Attributes:
         keys: its group keys; where totals are shown, after them for each key 1 if it is added up and else 0.
@@ -81,7 +81,7 @@ class NoisyRow:
 
 
 def check_format(kept: dict[str, Any]) -> None:
-    """Refuse what another version of discreet stored of a question: a table, a batch, or an answer in two stages.
+    """Refuse what another version of discreet stored of a query: a table, a batch, or a result in two stages.
 
     Raises:
         LedgerError: it did.

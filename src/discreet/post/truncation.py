@@ -120,7 +120,7 @@ def reported(plan: Decided, counts: Sequence[int]) -> tuple[Reported, ...]:
 
 
 Row: TypeAlias = "tuple[tuple[Any, ...], tuple[Additive, ...], Any]"
-"""A row of the answer, for one column: its noisy integers, their noises, and the column's 95 % interval."""
+"""A row of the result, for one column: its noisy integers, their noises, and the column's 95 % interval."""
 
 
 def report_notes(plan: Decided, found: Sequence[Reported], rows: Callable[[str], Sequence[Row]]) -> list[str]:
@@ -156,7 +156,7 @@ def _said(plan: Decided, r: Reported) -> str:
 
 
 def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Node, rows: Sequence[Row]) -> str | None:
-    """Whether what is cut off may move a column of the answer by more than its margin of error, in any of its rows;
+    """Whether what is cut off may move a column of the result by more than its margin of error, in any of its rows;
     None where nothing is cut off of it.
     """
     used = [plan.question.measures[m.index] for m in measured_in(expr)]
@@ -194,7 +194,7 @@ def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Node, rows: 
 
 
 def _limit(plan: Decided, expr: Node, used: Sequence[Measure], rows: Sequence[Row]) -> tuple[float, float] | None:
-    """How much may be cut off in all before a column moves by more than its margin of error, in some row of the answer;
+    """How much may be cut off in all before a column moves by more than its margin of error, in some row of the result;
     and how much one row or unit adds at most with the bounds and caps applied. None for what is not known to move in
     proportion.
 

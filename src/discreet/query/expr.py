@@ -1,6 +1,6 @@
 """Typed expressions over the cells of a row, frozen: their values in Python, and their SQL.
 
-`Column`, `Literal`, `Fed` and `Call` are all of them; those over the noisy columns of an answer are `plan/nodes`. In
+`Column`, `Literal`, `Fed` and `Call` are all of them; those over the noisy columns of a result are `plan/nodes`. In
 DuckDB's SQL an error on a row is NULL on that row, as it is in Python.
 """
 
@@ -76,7 +76,7 @@ class Column(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Literal(Expr):
-    """A constant written in the question. NULL has type None until a place gives it one."""
+    """A constant written in the query. NULL has type None until a place gives it one."""
 
     value: Scalar
     type: Type | None
@@ -202,7 +202,7 @@ LONGEST = 50_000
 
 
 def in_rows(name: str) -> str:
-    """Return a column of the rows in question."""
+    """Return a column of the query's rows."""
     return f"s.{quoted(name)}"
 
 

@@ -15,7 +15,7 @@ Sets: TypeAlias = tuple[tuple[int, ...], ...]
 """For each grouping set, the places of its keys among those of the finest groups."""
 
 MOST_SETS = 64
-"""Grouping sets in one question: CUBE of six keys."""
+"""Grouping sets in one query: CUBE of six keys."""
 
 
 def grouping_sets(elements: Sequence[exp.Expr]) -> tuple[Nodes, ...] | None:

@@ -1,4 +1,4 @@
-"""The groups of a question: public lists of keys, or keys that have to be selected privately."""
+"""The groups of a query: public lists of keys, or keys that have to be selected privately."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class JointKeys:
 
 @dataclass(frozen=True, slots=True)
 class GroupKeys:
-    """The group keys of a question.
+    """The group keys of a query.
 
     Attributes:
         exprs: the row-level key expressions.
@@ -128,7 +128,7 @@ def find_keys(
 
 
 MOST_SHOWN = 100_000
-"""Declared groups that are all shown where the question has a δ; of more, those that have people are selected."""
+"""Declared groups that are all shown where the query has a δ; of more, those that have people are selected."""
 
 
 def in_grid(keys: GroupKeys) -> list[Expr]:

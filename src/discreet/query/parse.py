@@ -1,7 +1,7 @@
 """From text to a checked SELECT: one statement, known clauses only; every other construct is refused by name.
 
 No part is silently dropped: one that no rule below knows is an error, so a new parser feature cannot be
-dropped silently. A question whose parts would be read again and again is refused before they are.
+dropped silently. A query whose parts would be read again and again is refused before they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 _DUCKDB = Dialect.get_or_raise("duckdb")
 
 LONGEST = 100_000
-"""Characters in a question; longer ones are refused before they are parsed."""
+"""Characters in a query; longer ones are refused before they are parsed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,10 @@ def is_fed(node: exp.Expr) -> bool:
 
 
 def parse_select(sql: str, tables: Sequence[str] = (), *, fed: bool = False) -> Select:
-    """Return the one SELECT of a question, which may name these tables with their schemas.
+    """Return the one SELECT of a query, which may name these tables with their schemas.
 
     Args:
-        sql: the question.
+        sql: the query.
         tables: the names of the connected tables.
         fed: whether the planner wrote the text, in which results may be fed back.
 
@@ -127,7 +127,7 @@ def parse_select(sql: str, tables: Sequence[str] = (), *, fed: bool = False) -> 
 
 
 def columns_named(sql: str) -> list[str]:
-    """Return the names of the columns that a question reads or shows, each once, in lower case.
+    """Return the names of the columns that a query reads or shows, each once, in lower case.
 
     Raises:
         UnsupportedQuery: as `parse_select`.
@@ -358,7 +358,7 @@ def _place(error: Exception) -> str:
 
 
 def _table(tree: exp.Select) -> tuple[str | None, str]:
-    """Return the one table that a question without joins and subqueries reads."""
+    """Return the one table that a query without joins and subqueries reads."""
     source = tree.args.get("from_")
     if source is None:
         raise UnsupportedQuery("The query names no table.", hint="add FROM and the table's name")
@@ -498,7 +498,7 @@ def whole_number(node: object, digits: int = 18) -> int | None:
 
 
 MOST_NODES = 20_000
-"""Nodes that a question may have more when it is read than when it is written."""
+"""Nodes that a query may have more when it is read than when it is written."""
 
 _NESTED = 6
 """How often a call may stand inside itself of which the parser copies the arguments."""
@@ -515,7 +515,7 @@ RESPELLED = frozenset(
 def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> set[type[exp.Expr]]:
     """Return the kinds of nodes that there are.
 
-    It refuses a question whose parts would be read too often: x BETWEEN a AND b reads x twice, CASE x WHEN … once for
+    It refuses a query whose parts would be read too often: x BETWEEN a AND b reads x twice, CASE x WHEN … once for
     each arm, x % y reads y twice, and fmod and nodes that are read `twice` all of their parts.
 
     Raises:
@@ -559,7 +559,7 @@ def check_calls(tokens: Sequence[Token]) -> None:
 
 
 def refuse_size() -> Never:
-    """Refuses a question that would become too long."""
+    """Refuses a query that would become too long."""
     raise UnsupportedQuery(
         "The query nests too deeply to be read: parts of it would be read again and again.",
         hint="name the inner part in a subquery with AS, and use that name; or write it flatter",

@@ -148,7 +148,7 @@ def _is_null(expr: Expr) -> bool:
 
 
 def _written_moment(name: str, text: str) -> Interval:
-    """Return a date or time that is written in the question; NULL when it is none."""
+    """Return a date or time that is written in the query; NULL when it is none."""
     try:
         moment = FUNCTIONS[name].value(text)
     except (ValueError, ArithmeticError):

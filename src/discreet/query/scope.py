@@ -1,4 +1,4 @@
-"""What the names in a question stand for: the columns of the rows that it reads."""
+"""What the names in a query stand for: the columns of the rows that it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spellings of a question that DuckDB does not have, as it does: names of aggregates, schemas of tables."""
+"""Spellings of a query that DuckDB does not have, as it does: names of aggregates, schemas of tables."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def split(sql: str, tables: Sequence[TableSchema], type_of: TypeOf | None = None
 
 
 def _is_more(tree: exp.Query) -> bool:
-    """Whether a text is more than one plain SELECT, which the reader of questions answers or refuses by name."""
+    """Whether a text is more than one plain SELECT, which the reader of queries answers or refuses by name."""
     more = tree.args.get("distinct") or tree.args.get("qualify")
     return bool(more) or sum(1 for _ in tree.find_all(exp.Query, exp.Window)) > 1
 

@@ -22,7 +22,7 @@ from discreet.sketch.hashing import Floats, Hashes, Ranges, read_rows
 class DensitySketch(Sketch):
     """A private RACE sketch: noisy counts of rows in buckets of random hash functions under which near rows collide.
 
-    What comes out of `fit` answers any number of questions for the same ε: how dense rows are around a point
+    What comes out of `fit` answers any number of queries for the same ε: how dense rows are around a point
     (`density`), and how many rows' worth of similarity a point has (`score`).
 
     Guarantee:

@@ -234,7 +234,7 @@ class Answers:
     """Counting queries to a session's table, answered one at a time, for one charge of ε.
 
     Close it, or use it in a `with` statement. It ends by itself after `queries_at_most` queries, and after the last of
-    `updates` measurements; from then on an answer's value is None. What was charged stands.
+    `updates` measurements; from then on the value of an answer is None. What was charged stands.
 
     Guarantee:
         ε-DP for the whole run, charged when it is made. With a probability of 95 % every answer is within `error` rows

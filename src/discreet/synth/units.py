@@ -67,7 +67,7 @@ class LevelUnits:
 
     @property
     def digest(self) -> str:
-        """A SHA-256 of all of it: other units are another question."""
+        """A SHA-256 of all of it: other units are another query."""
         said = repr((self.names, self.code, self.sql, self.paths, self.filler)).encode()
         return hashlib.sha256(b" ".join([said, *(n.tobytes() for n in (*self.numbers, *self.leaves))])).hexdigest()
 

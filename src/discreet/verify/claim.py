@@ -77,7 +77,7 @@ class Measurement:
         keys: how many keys the groups have.
         lists: how many values each of them may have; None where the groups are private.
         groups: how many groups a unit enters at most.
-        rows: how many of its rows count in each, as the question was asked, which is compared with no text; None where
+        rows: how many of its rows count in each, as the query was asked, which is compared with no text; None where
             each row is a unit.
         columns: the integer columns, in order.
         trees: its quantile trees.
@@ -212,7 +212,7 @@ class PlanClaim:
         measured: what the measurements cost together.
         charged: what the ledger is told, `looks` included.
         parts: what a recipe draws of people's rows.
-        recipe: the name of a recipe that is not the session's own; "" of a question in SQL.
+        recipe: the name of a recipe that is not the session's own; "" of a query in SQL.
         open: whether its run takes inputs, so that it is charged whole, as one event.
     """
 

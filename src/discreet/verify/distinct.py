@@ -1,7 +1,7 @@
 """What the final SQL of a COUNT(DISTINCT x) or SUM(DISTINCT x) says of one unit, read from the text alone.
 
 Only the stages behind `"unit rows"` are of a shape of their own, and they are matched here. The rows, their unit, the
-keys and the lists of keys are those of any question: they are put, as they stand, under stages that `derive` judges.
+keys and the lists of keys are those of any query: they are put, as they stand, under stages that `derive` judges.
 This module shares no code with the writer.
 """
 

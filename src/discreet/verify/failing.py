@@ -1,7 +1,7 @@
 """Statements that could fail on some row, found from their text and the types of the tables' columns.
 
 The planner writes none. A certificate could have one that bounds what it releases and fails where somebody's row is in
-it: whether there is an answer would tell of that row. It is read after the second derivation has found the statement
+it: whether there is a result would tell of that row. It is read after the second derivation has found the statement
 to be of a known shape, so that only the expressions in it are left to judge.
 """
 

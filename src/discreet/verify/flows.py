@@ -1,4 +1,4 @@
-"""The second derivation of a question to two populations: from its SQL, and from the caps of its flows.
+"""The second derivation of a query to two populations: from its SQL, and from the caps of its flows.
 
 A grammar of one statement, written apart from its writer. For every text that fits, what the database gives is one
 row for each group and pair of units, with whole numbers from 0 to below 2^31 that follow from the rows of this group

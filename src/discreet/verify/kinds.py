@@ -245,7 +245,7 @@ def span_of(e: exp.Expr, counts: frozenset[str]) -> Span:
 
 def never_fails(nodes: Iterable[exp.Expr]) -> None:
     """Check that no cast fails: one to whole numbers does on what its type does not hold, so that outside TRY one
-    person's row would decide whether the question fails if its argument were not bounded.
+    person's row would decide whether the query fails if its argument were not bounded.
 
     Raises:
         InternalError: a cast whose argument is not known to be bounded.

@@ -25,7 +25,7 @@ class Tier:
 
 
 def tier_of(sizes: Sequence[int], kept: Sequence[int], noise: Fraction) -> Tier | None:
-    """Return the level that keeps these keys; None where they are no keys of the question, each once."""
+    """Return the level that keeps these keys; None where they are no keys of the query, each once."""
     if len(set(kept)) != len(kept) or not all(0 <= i < len(sizes) for i in kept):
         return None
     cells = math.prod(sizes[i] for i in kept)

@@ -14,7 +14,7 @@ from discreet.errors import InternalError, UnsupportedQuery
 
 
 def reject(what: str) -> Never:
-    """Stop the question, before anything is charged."""
+    """Stop the query, before anything is charged."""
     raise InternalError(
         f"The second derivation of this query's cost disagrees with the first about {what}. Nothing was charged.",
         hint="please report the query",

@@ -1,6 +1,6 @@
 """Expressions that the database computes on every row without failing, whatever its columns hold.
 
-One row on which a function fails would fail the question, after the charge, and tell of itself. So what may fail stands
+One row on which a function fails would fail the query, after the charge, and tell of itself. So what may fail stands
 inside TRY, alone, over arguments that cannot; everything else is one of the forms below, over columns of known types.
 Texts are held to a length: made anew in stage after stage, one person's text would use up the memory.
 """

@@ -1,4 +1,4 @@
-"""The SQL audit: a whole engine, end to end, on random neighbouring tables or databases, and random questions."""
+"""The SQL audit: a whole engine, end to end, on random neighbouring tables or databases, and random queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`audit_sql`: one engine, random neighbouring tables, random questions, everything that comes back."""
+"""`audit_sql`: one engine, random neighbouring tables, random queries, everything that comes back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MOMENT = 0.3
 """About how many seconds a quick look at one neighbour takes."""
 
 _EACH = 6
-"""Questions about each pair of worlds but the first, since opening them takes longer than asking."""
+"""Queries about each pair of worlds but the first, since opening them takes longer than asking."""
 
 _SHOWN = 3
 """Rows that an input shows of those in which it differs; `tables` has all."""
@@ -57,10 +57,10 @@ _LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question to one of two neighbouring worlds: what an audited engine is given.
+    """One query to one of two neighbouring worlds: what an audited engine is given.
 
     Attributes:
-        query: the question.
+        query: the query.
         worlds: both neighbours.
         side: which of them is asked, 0 or 1.
     """
@@ -102,9 +102,9 @@ def audit_sql(
     name: str | None = None,
     floats: Bits = "keep",
 ) -> Audit:
-    """Attack an SQL engine end to end: two worlds that differ in one unit, one question, everything that comes back.
+    """Attack an SQL engine end to end: two worlds that differ in one unit, one query, everything that comes back.
 
-    Many candidates (a pair of worlds and a question) are looked at with few samples, which are thrown away. The `keep`
+    Many candidates (a pair of worlds and a query) are looked at with few samples, which are thrown away. The `keep`
     most suspicious ones are tested with fresh samples, the error divided among them, until one is refuted.
 
     Guarantee:
@@ -116,13 +116,13 @@ def audit_sql(
         claimed: what each answer is said to cost.
         tables: where neighbours come from: `RandomTables`, one table; `RandomDatabases`, several of them with foreign
             keys and a public one (for which `Ours.over_databases()` is made); or an iterable of `Neighbours`.
-        queries: the questions, over and over; a list of traps and random ones, for these tables, unless given.
+        queries: the queries, over and over; a list of traps and random ones, for these tables, unless given.
         samples: the most answers of each neighbour in one test: 100,000 where the engine draws in bulk, else 2,000.
         seconds: about how long to go on; 60 unless given.
         candidates: how many candidates are looked at: as many as fit in the time, unless given.
         error: the chance of accusing an engine that keeps its claim, for the whole call.
         keep: how many candidates are tested.
-        seed: for the auditor's own choices of tables and questions.
+        seed: for the auditor's own choices of tables and queries.
         bulk: whether to use the engine's `bulk`, where it has one.
         name: how the report calls the engine.
         floats: "ignore" looks for a wrong law only, as for `distinguish`; else bits may choose what is tested.
@@ -182,7 +182,7 @@ def audit_sql(
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A question and two worlds, and what a quick look at few answers showed."""
+    """A query and two worlds, and what a quick look at few answers showed."""
 
     asked: Asked
     look: QuickLook
@@ -254,7 +254,7 @@ class _Unopened:
 def _supply(
     tables: RandomTables | RandomDatabases | Iterable[Neighbours] | None, queries: Iterable[str] | None, seed: int
 ) -> Iterator[Asked]:
-    """Questions about neighbours: without end where one of the two has none."""
+    """Queries about neighbours: without end where one of the two has none."""
     rng = np.random.default_rng(seed)
     chosen = RandomTables() if tables is None else tables
     pairs = chosen.pairs(rng) if isinstance(chosen, RandomTables | RandomDatabases) else _round("tables", chosen)

@@ -1,4 +1,4 @@
-"""Random neighbouring databases (what people own one and two steps away, dirty keys, a public table), and questions."""
+"""Random neighbouring databases (what people own one and two steps away, dirty keys, a public table), and queries."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ DATABASE_TRAPS: tuple[str, ...] = (
     "SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders)",
     "SELECT COUNT(*) FROM (SELECT oid, row_number() OVER (ORDER BY oid) AS k FROM orders) s WHERE k < 3",
 )
-"""Every shape once, and questions across people, which an engine has to refuse or to get right."""
+"""Every shape once, and queries across people, which an engine has to refuse or to get right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ def _same(one: Tables, two: Tables) -> bool:
 
 
 def random_database_query(rng: np.random.Generator) -> str:
-    """One question: some source, up to two aggregates, a key and a condition."""
+    """One query: some source, up to two aggregates, a key and a condition."""
     source, x, g, y = _SOURCES[int(rng.integers(len(_SOURCES)))]
 
     def some(choices: tuple[str, ...], least: int, most: int) -> list[str]:
@@ -305,5 +305,5 @@ def random_database_query(rng: np.random.Generator) -> str:
 
 
 def all_database_queries(rng: np.random.Generator) -> Iterator[str]:
-    """Return questions without end: each trap once, then traps and random ones by turns."""
+    """Return queries without end: each trap once, then traps and random ones by turns."""
     return by_turns(DATABASE_TRAPS, random_database_query, rng)

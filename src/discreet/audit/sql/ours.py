@@ -91,14 +91,14 @@ class Connection:
 
 @dataclass(frozen=True)
 class Ours:
-    """`discreet` with one ε and δ for each question.
+    """`discreet` with one ε and δ for each query.
 
     `ask` goes the whole way: a new session with a fresh ledger, the charge, the database, the release. `bulk`
     plans once, reads each neighbour's exact cells once, under one secret, and draws the noisy table a million
     times a second, or with `releases` whole releases, a thousand a second.
 
     Attributes:
-        epsilon, delta: what each question costs: the claim to be audited.
+        epsilon, delta: what each query costs: the claim to be audited.
         unit: who is protected, with caps.
         columns: what the owner declares.
         relation: "add-remove" or "replace".
@@ -172,7 +172,7 @@ class Ours:
             return False
 
     def exact(self, connection: Connection, query: str) -> Exact | Raised:
-        """Return the plan and the exact cells of a question, or the error that its analyst would see."""
+        """Return the plan and the exact cells of a query, or the error that its analyst would see."""
         try:
             plan = self.plan(connection, query)
             run = connection.run(plan, self.secret)
@@ -182,7 +182,7 @@ class Ours:
             return Raised(type(refusal).__name__, str(refusal))
 
     def plan(self, connection: Connection, query: str) -> Query:
-        """Return the decided question."""
+        """Return the decided query."""
         return connection.planner.plan(
             query, epsilon=self.epsilon, delta=self.delta, noise=self.noise, truncation=self.truncation
         ).query

@@ -1,4 +1,4 @@
-"""Questions to ask of the random tables: a list of traps, then random ones; and what an audited engine has to offer."""
+"""Queries to ask of the random tables: a list of traps, then random ones; and what an audited engine has to offer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TRAPS: tuple[str, ...] = tuple(
         "SELECT * FROM t ",
     )
 )
-"""Questions on which engines are known to leak: rows that fail, keys, orders, huge values, refusals."""
+"""Queries on which engines are known to leak: rows that fail, keys, orders, huge values, refusals."""
 
 _AGGREGATES = (
     "COUNT(*)",
@@ -83,7 +83,7 @@ Draws: TypeAlias = Callable[[int], Sequence[object] | NDArray[np.float64]]
 
 
 def random_query(rng: np.random.Generator) -> str:
-    """One question over the random table: up to three aggregates, two keys and two conditions."""
+    """One query over the random table: up to three aggregates, two keys and two conditions."""
     keys = _some(_KEYS, 0, 2, rng)
     columns = [f"{a} AS a{i}" for i, a in enumerate(_some(_AGGREGATES, 1, 3, rng))]
     text = f"SELECT {', '.join([*(f'{k} AS k{i}' for i, k in enumerate(keys)), *columns])} FROM {TABLE}"
@@ -97,7 +97,7 @@ def random_query(rng: np.random.Generator) -> str:
 
 
 def all_queries(rng: np.random.Generator) -> Iterator[str]:
-    """Return questions without end: the traps first, then traps and random ones by turns."""
+    """Return queries without end: the traps first, then traps and random ones by turns."""
     return by_turns(TRAPS, random_query, rng)
 
 
@@ -121,7 +121,7 @@ def _one_of(choices: tuple[str, ...], rng: np.random.Generator) -> str:
 
 
 class Engine(Protocol):
-    """Any engine that answers questions about tables.
+    """Any engine that answers queries about tables.
 
     `open` is called once for each world, and `ask` very often; each answer must be a new one. An engine that remembers
     its answers, or whose budget runs out, therefore opens itself inside `ask`, and may let `open` return

@@ -80,7 +80,7 @@ class RandomTables:
     def pairs(self, rng: np.random.Generator) -> Iterator[Neighbours]:
         """Neighbours without end: by turns a newcomer with everything, and one with one of the other things.
 
-        The first crowd is tame, so that nothing but the newcomer can make a question fail.
+        The first crowd is tame, so that nothing but the newcomer can make a query fail.
         """
         others = itertools.cycle(_NEWCOMERS[1:])
         for i in itertools.count():

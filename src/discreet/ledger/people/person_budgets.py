@@ -38,11 +38,11 @@ _KNOWN: WeakKeyDictionary[Log, dict[str, _Known]] = WeakKeyDictionary()
 
 
 class PersonBudgets:
-    """Each person's own budget: what a question's people pay, and who of them cannot.
+    """Each person's own budget: what a query's people pay, and who of them cannot.
 
     Guarantee:
-        Of any number of questions, threads and processes, each question settles alone, in the order of its `people`
-        entry: whether a person takes part follows from what that person spent in questions settled before and from its
+        Of any number of queries, threads and processes, each query settles alone, in the order of its `people`
+        entry: whether a person takes part follows from what that person spent in queries settled before and from its
         cost in this one. A cost that was taken is never forgotten: the table is stored in the transaction that appends
         the entry which commits to it, and a table that does not meet the last commitment is refused.
 
@@ -69,11 +69,11 @@ class PersonBudgets:
         return f"PersonBudgets({self._population!r})"
 
     def settle(self, charge: int, hashes: Hashes, costs: Sums) -> Hashes:
-        """Charges the people of a question, and returns the hashes of those who cannot pay. Private.
+        """Charges the people of a query, and returns the hashes of those who cannot pay. Private.
 
         Args:
-            charge: the number of the question's charge, whose people have not been settled yet.
-            hashes: of each person in the question.
+            charge: the number of the query's charge, whose people have not been settled yet.
+            hashes: of each person in the query.
             costs: in parts of the capacity, a row for each sum and a column for each of `hashes`.
 
         Raises:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CAPACITY = 2**15 * 3**3 * 5**6 * 7 * 11 * 13 * 17
-"""The parts of a person's capacity, a number near 2^48 that decimals and small numbers divide: three questions of a
+"""The parts of a person's capacity, a number near 2^48 that decimals and small numbers divide: three queries of a
 third, or a thousand of a thousandth, fit exactly.
 """
 
@@ -142,7 +142,7 @@ def parts_of(cost: Fraction, capacity: Fraction) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settled:
-    """What becomes of a question's people.
+    """What becomes of a query's people.
 
     Attributes:
         paid: those who take part, with what they have spent now. Private.
@@ -166,7 +166,7 @@ def settle(before: PeopleTable, hashes: Hashes, costs: Sums) -> Settled:
 
     Args:
         before: what everybody has spent so far.
-        hashes: of the people in the question; where several have one hash, it is there several times.
+        hashes: of the people in the query; where several have one hash, it is there several times.
         costs: one row for each sum, one column for each of `hashes`; none below 0, and `BEYOND` at most.
     """
     if costs.shape != (len(before.spent), len(hashes)):

@@ -114,7 +114,7 @@ def busy(place: str) -> LedgerBusy:
 
 
 def lost(place: str) -> LedgerError:
-    """Return the connection ended before COMMIT was sent, or again when the question was repeated."""
+    """Return the connection ended before COMMIT was sent, or again when the query was repeated."""
     return LedgerError(
         f"the connection to the ledger {place} was lost; nothing was charged.",
         hint="ask again when the server can be reached",

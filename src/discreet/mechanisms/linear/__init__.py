@@ -1,4 +1,4 @@
-"""The matrix mechanism: workloads of linear questions, strategies that are measured, and their optimisation."""
+"""The matrix mechanism: workloads of linear queries, strategies that are measured, and their optimisation."""
 
 from __future__ import annotations
 

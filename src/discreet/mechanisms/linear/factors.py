@@ -1,4 +1,4 @@
-"""Matrices of questions about one attribute, most of them without their entries."""
+"""Matrices of queries about one attribute, most of them without their entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class Factor(ABC):
-    """A matrix with a column for each of `n` values of an attribute, and a row for each question."""
+    """A matrix with a column for each of `n` values of an attribute, and a row for each query."""
 
     __slots__ = ()
 
@@ -23,7 +23,7 @@ class Factor(ABC):
     @property
     @abstractmethod
     def rows(self) -> int:
-        """How many questions."""
+        """How many queries."""
 
     @abstractmethod
     def gram(self) -> Floats:

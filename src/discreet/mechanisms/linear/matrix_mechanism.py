@@ -52,7 +52,7 @@ class Answered:
     """What a release gives.
 
     Attributes:
-        answers: one noisy answer for each question of the workload, in its order.
+        answers: one noisy answer for each query of the workload, in its order.
         estimate: the estimated cells, in the shape of the workload; where the strategy does not tell cells apart,
             the shortest that agree with what was measured. Negative numbers and fractions are not mended.
     """
@@ -63,7 +63,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class MatrixMechanism(Mechanism):
-    """Answers many linear questions about a vector of integers through noisy answers to few well-chosen ones.
+    """Answers many linear queries about a vector of integers through noisy answers to few well-chosen ones.
 
     A strategy is measured with noise, the cells are estimated from it by least squares, and the workload's answers
     are read from the estimate, so that they agree with each other.
@@ -113,7 +113,7 @@ class MatrixMechanism(Mechanism):
         """Chooses and calibrates; "optimised", the default, may take seconds beyond a few hundred cells.
 
         Args:
-            workload: from `discreet.mechanisms.linear`, or a matrix with a row for each question.
+            workload: from `discreet.mechanisms.linear`, or a matrix with a row for each query.
             strategy: a name of `NAMES`, a matrix with a column for each cell, or one matrix for each attribute.
             epsilon: the guarantee.
             delta: the guarantee, with Gaussian noise.
@@ -145,7 +145,7 @@ class MatrixMechanism(Mechanism):
         return self._events
 
     def release(self, x: NDArray[Any], *, rng: Entropy | None = None) -> Answered:
-        """Noisy answers to all questions, and the noisy cells that they are read from.
+        """Noisy answers to all queries, and the noisy cells that they are read from.
 
         Args:
             x: a numpy array of integers, flat or in the shape of the workload; its size is public.
@@ -173,25 +173,25 @@ class MatrixMechanism(Mechanism):
         return Answered(self.workload.answers(estimate), estimate)
 
     def error(self, confidence: Real = 0.95, *, query: int | None = None) -> float:
-        """Return a half-width within which the error of the answer to this question stays; by default of each of them.
+        """Return a half-width within which the error of the answer to this query stays; by default of each of them.
 
-        It holds for every question by itself, not for all together. The roundings of floats, some 10⁻¹⁵ of the
+        It holds for every query by itself, not for all together. The roundings of floats, some 10⁻¹⁵ of the
         largest answer, come on top.
         """
         squares = self._largest() if query is None else float(self._squares_of(query))
         return self._width(squares, confidence)
 
     def half_widths(self, confidence: Real = 0.95) -> NDArray[np.float64]:
-        """`error` of every question."""
+        """`error` of every query."""
         return np.sqrt(self._squares()) * self._width(1.0, confidence)
 
     @property
     def root_mean_square(self) -> float:
-        """The root of the mean squared error over all questions."""
+        """The root of the mean squared error over all queries."""
         return math.sqrt(self.strategy.mean_squares(self._questions) * self._unit_variance)
 
     def deviations(self) -> NDArray[np.float64]:
-        """Return the standard deviation of the answer to every question."""
+        """Return the standard deviation of the answer to every query."""
         return np.sqrt(self._squares() * self._unit_variance)
 
     def explain(self) -> str:
@@ -324,7 +324,7 @@ def _made(matrices: Sequence[NDArray[np.float64]]) -> Strategy:
 
 
 def _flat(workload: Workload) -> Workload:
-    """Return the same questions about cells without attributes."""
+    """Return the same queries about cells without attributes."""
     return Workload((workload.cells,), ((Explicit(workload.matrix()),),))
 
 

@@ -95,15 +95,15 @@ class Strategy:
         return along(noisy.reshape(self.rows), [_times(a) for a in self.inverses])
 
     def squares(self, workload: Workload) -> list[list[Floats]]:
-        """Σ c² over the weights that questions give to the noise, for each term one vector for each attribute.
+        """Σ c² over the weights that queries give to the noise, for each term one vector for each attribute.
 
-        That of a question of a term is the product of its entries.
+        That of a query of a term is the product of its entries.
         """
         spreads = [a @ a.T for a in self.inverses]
         return [[f.squares(c) for f, c in zip(term, spreads, strict=True)] for term in workload.terms]
 
     def mean_squares(self, workload: Workload) -> float:
-        """Return the mean of Σ c² over all questions."""
+        """Return the mean of Σ c² over all queries."""
         spreads = [a @ a.T for a in self.inverses]
         sums = [
             math.prod(float((f.gram() * c).sum()) for f, c in zip(term, spreads, strict=True))
@@ -112,7 +112,7 @@ class Strategy:
         return sum(sums) / workload.queries
 
     def answers(self, workload: Workload) -> bool:
-        """Return whether every question is a combination of what is measured."""
+        """Return whether every query is a combination of what is measured."""
         for attribute, (f, inverse) in enumerate(zip(self.factors, self.inverses, strict=True)):
             missing = np.eye(f.shape[1]) - inverse @ f
             for term in workload.terms:

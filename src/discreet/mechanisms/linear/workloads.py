@@ -1,4 +1,4 @@
-"""Workloads: many linear questions about a vector of counts, as stacks of Kronecker products."""
+"""Workloads: many linear queries about a vector of counts, as stacks of Kronecker products."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Questions about the cells of a table with one or more attributes.
+    """Queries about the cells of a table with one or more attributes.
 
     Attributes:
         shape: the number of values of each attribute; cells are in the order of a numpy array of this shape.
@@ -44,11 +44,11 @@ class Workload:
 
     @property
     def queries(self) -> int:
-        """How many questions."""
+        """How many queries."""
         return sum(math.prod(f.rows for f in term) for term in self.terms)
 
     def matrix(self) -> NDArray[np.float64]:
-        """One row for each question, one column for each cell.
+        """One row for each query, one column for each cell.
 
         Raises:
             InvalidParameter: it would have too many entries.
@@ -65,7 +65,7 @@ class Workload:
         """Return the answers for counts x (flat, or of shape `shape`), without noise, in floats.
 
         Raises:
-            InvalidParameter: another size of x, or too many questions for one array.
+            InvalidParameter: another size of x, or too many queries for one array.
         """
         self.check_queries()
         values = np.asarray(x, dtype=np.float64)
@@ -75,7 +75,7 @@ class Workload:
         return np.concatenate([along(table, [f.apply for f in term]).reshape(-1) for term in self.terms])
 
     def check_queries(self) -> None:
-        """Refuses more questions than one array of answers holds."""
+        """Refuses more queries than one array of answers holds."""
         if self.queries > LARGEST:
             raise InvalidParameter(f"an array of {self.queries:,} answers is too long; {LARGEST:,} at most.")
 
@@ -100,7 +100,7 @@ def prefix(n: int) -> Workload:
 
 
 def ranges(n: int) -> Workload:
-    """Return the sums of the cells a, …, b for all a ≤ b: n(n + 1)/2 questions, in the order of a and then of b.
+    """Return the sums of the cells a, …, b for all a ≤ b: n(n + 1)/2 queries, in the order of a and then of b.
 
     >>> ranges(3).matrix()[:, 0].tolist()
     [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
@@ -109,12 +109,12 @@ def ranges(n: int) -> Workload:
 
 
 def explicit(matrix: NDArray[Any]) -> Workload:
-    """Return the questions that are the rows of a matrix of finite numbers."""
+    """Return the queries that are the rows of a matrix of finite numbers."""
     return _single(Explicit(checked("workload", matrix)))
 
 
 def kron(*workloads: Workload) -> Workload:
-    """All products of a question about each: about a table that has the attributes of all.
+    """All products of a query about each: about a table that has the attributes of all.
 
     >>> kron(prefix(3), identity(2))
     Workload(6 queries on 3×2 cells)
@@ -128,7 +128,7 @@ def kron(*workloads: Workload) -> Workload:
 
 
 def stack(*workloads: Workload) -> Workload:
-    """Return the questions of all, about the same cells.
+    """Return the queries of all, about the same cells.
 
     >>> stack(prefix(4), identity(4))
     Workload(8 queries on 4 cells)

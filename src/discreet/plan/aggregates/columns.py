@@ -5,7 +5,7 @@ values, of which each unit brings at most max_rows.
 
 BOOL_OR is whether more than half a unit has a true row, by the noisy count of units; BOOL_AND whether less than half a
 unit has a false one. Both errors are then alike: with Laplace noise of scale b units, BOOL_OR is TRUE with probability
-1/(1 + exp(1/b)) where nobody has a true row, and FALSE with that probability where one unit has. No private answer does
+1/(1 + exp(1/b)) where nobody has a true row, and FALSE with that probability where one unit has. No private result does
 much better between nobody and one person; where many have one, it is right. For fewer false alarms, compare COUNT_IF(c)
 with another number, and see its interval.
 """

@@ -1,4 +1,4 @@
-"""Aggregates whose answer holds several values: lists of quantiles, the commonest values, histograms."""
+"""Aggregates whose result holds several values: lists of quantiles, the commonest values, histograms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_SHOWN = 1000
 
 
 def each(aggregate: Aggregate) -> Aggregate:
-    """Return the list of an aggregate's answers, one for each of the arguments after the first."""
+    """Return the list of an aggregate's results, one for each of the arguments after the first."""
 
     def found(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
         value, *others = arguments

@@ -1,4 +1,4 @@
-"""Which aggregate a node of the answer is, in a form that is answered; every other form is refused by name.
+"""Which aggregate a node of the result is, in a form that is answered; every other form is refused by name.
 
 A new aggregate is a row of `BY_NODE` (or of `BY_NAME`, where the parser leaves a name): the parts of the node that
 are known, and a rule that gives the aggregate's name among `AGGREGATES` and its bound arguments.
@@ -38,7 +38,7 @@ class AggregateForm:
 
 
 def read_aggregate(node: exp.Expr, scope: Scope) -> Applied:
-    """Return the aggregate that a node of the answer applies: its name among `AGGREGATES`, and its arguments.
+    """Return the aggregate that a node of the result applies: its name among `AGGREGATES`, and its arguments.
 
     Raises:
         UnsupportedQuery: an aggregate, or a form of one, that is not supported.

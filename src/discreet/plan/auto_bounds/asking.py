@@ -1,4 +1,4 @@
-"""From a question as it was asked to its two stages."""
+"""From a query as it was asked to its two stages."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def plan_in_stages(
     noise: str | None,
     truncation: Real,
 ) -> Plan | None:
-    """Return a question in two stages; None where nothing that was asked to be chosen is missing.
+    """Return a query in two stages; None where nothing that was asked to be chosen is missing.
 
     Args:
-        prepared: the question.
+        prepared: the query.
         tables: the connected tables.
         chosen: "auto" for caps and ranges, "values" for ranges, "ranges" for these with nearly all of ε.
         population: whose account pays.

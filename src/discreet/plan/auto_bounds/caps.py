@@ -70,7 +70,7 @@ def choose(
         census: the noisy counts; places that are missing count as 0.
         noise: what was added to each.
         groups: how many groups there are, None if that is private.
-        columns: how many columns of the answer share the second stage's budget.
+        columns: how many columns of the result share the second stage's budget.
         epsilon: what the second stage spends.
     """
     people = [(_typical(cell), n) for cell, n in _inhabited(census, noise, groups).items()]

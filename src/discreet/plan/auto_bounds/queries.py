@@ -158,7 +158,7 @@ class RangesQuery:
 
 
 def caps_query(plan: Query, epsilon: Fraction, most: Caps) -> CapsQuery:
-    """Return the census of a question, as its second stage is planned for the largest caps.
+    """Return the census of a query, as its second stage is planned for the largest caps.
 
     Raises:
         InternalError: the text does not say what was planned.
@@ -207,7 +207,7 @@ def _columns(plan: Query) -> int:
 
 
 def _uses(expr: Expr, plan: Query) -> frozenset[Use]:
-    """Return what the question makes of the values of an expression."""
+    """Return what the query makes of the values of an expression."""
     found = set()
     if any(expr in walk(tree_read.shape.value.expr) for tree_read in plan.question.trees):
         found.add(Use.SPREAD)

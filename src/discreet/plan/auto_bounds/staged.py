@@ -1,4 +1,4 @@
-"""Questions in two stages: what they lack is chosen from noisy counts of units, and with it they are asked.
+"""Queries in two stages: what they lack is chosen from noisy counts of units, and with it they are asked.
 
 `bounds="auto"` chooses how much a unit may add, and the ranges of values that have none; `bounds="values"` the ranges
 alone, and `bounds="ranges"` these for their own sake. What both stages cost is fixed before the first: the second has
@@ -56,7 +56,7 @@ class ChosenBounds:
         unsure: the values of which too many may lie outside.
         exceeding: the share of units that exceed the chosen caps is at most this, at `CONFIDENCE`.
         is_row: whether each row is a unit.
-        grouped: whether the question has groups.
+        grouped: whether the query has groups.
         share: the part of ε that each choice cost.
     """
 
@@ -140,7 +140,7 @@ _OF_OUTSIDE = "Then counts of units with a value outside the chosen bounds, and 
 
 @dataclass(frozen=True, slots=True)
 class PlanStages:
-    """How a question's bounds are chosen privately, before they are: free to look at.
+    """How a query's bounds are chosen privately, before they are: free to look at.
 
     Guarantee:
         One unit is in one place of the census of caps, and in one place by its largest and one by its least value of
@@ -246,11 +246,11 @@ class PlanStages:
 
 @dataclass(frozen=True, slots=True)
 class StagedQuery:
-    """A question that may be planned with any caps and ranges.
+    """A query that may be planned with any caps and ranges.
 
     Attributes:
         make: the plan with this ε, these caps (None: the declared ones) and these ranges of values without bounds.
-        identify: the identity of a question that spends this ε.
+        identify: the identity of a query that spends this ε.
         population: whose account pays.
         epsilon, delta: what both stages may spend.
         caps: whether caps are chosen; else the declared ones hold.
@@ -271,7 +271,7 @@ class StagedQuery:
 
 
 def stage(asked: StagedQuery) -> Plan | None:
-    """Decides a question in two stages; None where nothing is to be chosen, since all bounds are declared.
+    """Decides a query in two stages; None where nothing is to be chosen, since all bounds are declared.
 
     Raises:
         PlanError, InvalidParameter: as `asked.make`; or there is nothing to choose for caps that were asked for.
@@ -323,7 +323,7 @@ def stage(asked: StagedQuery) -> Plan | None:
 
 
 def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
-    """Return what the ledger keeps of an answer in two stages, beside the version of its form."""
+    """Return what the ledger keeps of a result in two stages, beside the version of its form."""
     caps = None
     if choice.caps is not None:
         total = [] if choice.caps.total is None else [choice.caps.total]
@@ -394,7 +394,7 @@ def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Query) ->
     planned as they can.
 
     Raises:
-        UnsupportedQuery: a question that says itself between what values lie.
+        UnsupportedQuery: a query that says itself between what values lie.
     """
     narrow = None if caps is None else Caps(1, 1)
     try:
@@ -413,7 +413,7 @@ _LEAST = Caps(1, 1)
 
 
 def _narrowed(plan: Query, caps: Caps = _LEAST) -> Query:
-    """Return the same question under small caps: its identity and its texts, to be tried before the charge."""
+    """Return the same query under small caps: its identity and its texts, to be tried before the charge."""
     question = replace(plan.question, table=_under(plan.question.table, caps))
     b = bounding(question)
     text, distinct = statements(question, b)
@@ -422,7 +422,7 @@ def _narrowed(plan: Query, caps: Caps = _LEAST) -> Query:
 
 
 def _told_apart(question: Question, missing: Sequence[Expr]) -> str:
-    """Return what of a question its least choice may not show, and other choices do: which ranges are chosen, which
+    """Return what of a query its least choice may not show, and other choices do: which ranges are chosen, which
     totals may be measured as well, and which quantiles may be chosen by rank. Empty where there is nothing of it.
     """
     alone = [is_alone(question.outer.expressions, tree_read) for tree_read in question.trees]

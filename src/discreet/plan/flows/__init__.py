@@ -1,1 +1,1 @@
-"""Questions to a table that protects two populations at once: each answer is a maximum flow between their units."""
+"""Queries to a table that protects two populations at once: each result is a maximum flow between their units."""

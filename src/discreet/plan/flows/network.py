@@ -195,7 +195,7 @@ def _refuse(measure: Measure, names: tuple[str, str], text: str) -> Never:
 
 @dataclass(frozen=True, slots=True)
 class FlowPayer:
-    """One of the two populations, in one question.
+    """One of the two populations, in one query.
 
     Attributes:
         population: whose account it is.

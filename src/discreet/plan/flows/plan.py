@@ -1,4 +1,4 @@
-"""The decided question to a table of two populations: its SQL, its flows, one noise, and what each population pays.
+"""The decided query to a table of two populations: its SQL, its flows, one noise, and what each population pays.
 
 Guarantee:
     In the text that `edges_sql` returns, each row is of one group, one unit of either population, and those of the
@@ -144,10 +144,10 @@ def make_flow_plan(
     deltas: tuple[Fraction, Fraction],
     kind: Kind,
 ) -> Plan:
-    """Decides a question to two populations.
+    """Decides a query to two populations.
 
     Args:
-        sql: the question.
+        sql: the query.
         tables: the connected tables, each of whose rows are of a unit of either population.
         units: of each table, by its name, the two units; the columns of their ids are the table's own.
         populations: whose accounts pay.
@@ -222,7 +222,7 @@ def _missing_keys(question: Question) -> list[MissingFact]:
 
 
 def _question(sql: str, tables: Sequence[TableSchema]) -> Question:
-    """Return the question, if it is one of one table and of numbers that flows answer."""
+    """Return the query, if it is one of one table and of numbers that flows can count."""
     try:
         select = parse_select(sql)
     except RecursionError:
@@ -244,7 +244,7 @@ def _refuse(asked: bool, what: str, hint: str) -> None:
 
 
 def _on_coarser_grids(question: Question, units: tuple[PrivacyUnit, PrivacyUnit]) -> Question:
-    """Return the question with sums on grids whose caps a flow can carry, and answers that know it."""
+    """Return the query with sums on grids whose caps a flow can carry, and results that know it."""
     measures = tuple(coarser(m, units) for m in question.measures)
     if measures == question.measures:
         return question
@@ -256,7 +256,7 @@ def _on_coarser_grids(question: Question, units: tuple[PrivacyUnit, PrivacyUnit]
 def _identity(
     q: Question, networks: Sequence[Network], parties: Sequence[FlowPayer], version: str | None, kind: Kind
 ) -> str:
-    """Return the question's identity: that of the same question to each population, with the caps of its flows."""
+    """Return the query's identity: that of the same query to each population, with the caps of its flows."""
     terms = [PlanTerms(p.population, version, p.allowed.epsilon, p.allowed.delta, kind) for p in parties]
     described = {
         "flows": [[[f.sign, *f.caps] for f in n.flows] for n in networks],

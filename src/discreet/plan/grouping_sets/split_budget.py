@@ -133,7 +133,7 @@ def _reaches(question: Question) -> list[ColumnReach]:
 
 
 def levels_of(question: Question) -> Levels | None:
-    """Return the levels of a question's grouping sets; None where there are none, or its groups are private."""
+    """Return the levels of a query's grouping sets; None where there are none, or its groups are private."""
     sets, lists = question.outer.sets, question.keys.lists
     if sets is None or lists is None or bounding(question).most is not None:
         return None  # under a cap on all rows of a unit the finest groups are added up

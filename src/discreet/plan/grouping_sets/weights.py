@@ -1,6 +1,6 @@
 """How much of a column's budget each level gets: chosen from public facts alone, before any data is read.
 
-Every grouping set is a question. Asked alone with its part of the budget (ε divided by the number of sets; μ² with
+Every grouping set is a query. Asked alone with its part of the budget (ε divided by the number of sets; μ² with
 Gaussian noise) its numbers would have some variance; here the parts are moved between levels such that, after all
 levels have been made to agree (`least_squares.py`), no level has more, and the product over levels of what is left of
 it is least. Levels that are not worth measuring get nothing and are added up from finer ones.

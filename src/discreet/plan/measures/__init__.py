@@ -1,1 +1,1 @@
-"""The exact columns of integers that a question needs, each with its sensitivity."""
+"""The exact columns of integers that a query needs, each with its sensitivity."""

@@ -1,4 +1,4 @@
-"""Sums and counts under the question's own bounds on what a unit adds to a group, which lie within the owner's."""
+"""Sums and counts under the query's own bounds on what a unit adds to a group, which lie within the owner's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CappedTotal(Measure):
         return f"sum(least(greatest({column(self.parts[0])}, {self.low}), {self.high}))"
 
     def span(self, max_rows: int) -> tuple[int, int]:
-        """Return the question's bounds.
+        """Return the query's bounds.
 
         Raises:
             InvalidParameter: they reach beyond the owner's.
@@ -76,7 +76,7 @@ class CappedCount(Measure):
         return "count(*)" if self.argument is None else f"count({column(self.parts[0])})"
 
     def span(self, max_rows: int) -> tuple[int, int]:
-        """0 and the question's bound.
+        """0 and the query's bound.
 
         Raises:
             InvalidParameter: it reaches beyond the owner's.

@@ -1,4 +1,4 @@
-"""Where values lie whose bounds nobody declared: chosen privately before the question is asked, one range a value.
+"""Where values lie whose bounds nobody declared: chosen privately before the query is asked, one range a value.
 
 A whole expression has a range, not each of its columns: the product of two bounds is wider than the bounds of the
 product.
@@ -29,7 +29,7 @@ class Ranges(ABC):
 
 @dataclass(slots=True)
 class Missing(Ranges):
-    """Finds out which ranges a question lacks; each is taken to be from −`most` to `most`, or from 0 to 1."""
+    """Finds out which ranges a query lacks; each is taken to be from −`most` to `most`, or from 0 to 1."""
 
     most: int | None = None
     whole: int | None = None

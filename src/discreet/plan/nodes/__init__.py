@@ -1,1 +1,1 @@
-"""The nodes of an answer, one file each, with all their operations: value, interval, error, and what they read."""
+"""The nodes of a result, one file each, with all their operations: value, interval, error, and what they read."""

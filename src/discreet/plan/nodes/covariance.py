@@ -9,7 +9,7 @@ of known law. The means are not known, but T does not feel them at first order: 
 n(x̄ − sx/n)(ȳ − sy/n) only. So nearly all of the risk is given to T, and the rest to the intervals of the means.
 
 Guarantee:
-    The interval contains the bounded answer with probability at least `confidence` over the noise, whatever the data:
+    The interval contains the bounded result with probability at least `confidence` over the noise, whatever the data:
     where T is within its quantile and the means within their intervals, v is in it.
 
 References:

@@ -1,14 +1,14 @@
-"""Nodes of an answer, frozen: expressions over its group keys and noisy columns, with their operations.
+"""Nodes of a result, frozen: expressions over its group keys and noisy columns, with their operations.
 
 `Constant`, `Applied`, `Measured` and the other files of `plan/nodes` are all of them. An operation of `Node` is that of
 a node of which nothing is known.
 
 Guarantee:
     Values and intervals are post-processing of noisy numbers. For each row and column, the interval contains the
-    bounded answer (the value without noise, caps and bounds applied) with probability at least `confidence` over the
+    bounded result (the value without noise, caps and bounds applied) with probability at least `confidence` over the
     noise, whatever the data: affine columns by the exact law of their noise, what has an interval of its own
     (`is_atom`) by that, anything else by interval arithmetic on a box that holds all of its noisy terms at once
-    (Bonferroni). Where the bounded answer may be NULL somewhere in the box, the interval is (−∞, ∞).
+    (Bonferroni). Where the bounded result may be NULL somewhere in the box, the interval is (−∞, ∞).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Known: TypeAlias = Mapping["Node", tuple[float, float] | None]
 
 
 class Node(Expr):
-    """A node of an answer: its value, and how far the noise may move it."""
+    """A node of a result: its value, and how far the noise may move it."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ class Node(Expr):
 
     def affine(self) -> Affine | None:
         """(constant, index → coefficient) when it is affine in the noisy integers, and all that it is made of is far
-        within what doubles hold: beyond, the answer is NULL at times.
+        within what doubles hold: beyond, the result is NULL at times.
         """
         found = self._affine()
         if found is None or any(abs(x) > _FAR for x in (found[0], *found[1].values())):
@@ -241,7 +241,7 @@ PARTIAL = ("sqrt", "ln", "log10", "asin", "acos", "nullif", "case")
 
 @dataclass(frozen=True, slots=True)
 class Constant(Node, Literal):
-    """A constant in an answer."""
+    """A constant in a result."""
 
     def compiled(self) -> Answer:
         return lambda _keys, _cells: self.value
@@ -256,7 +256,7 @@ class Constant(Node, Literal):
 
 @dataclass(frozen=True, slots=True)
 class Applied(Node, Call):
-    """A function of the closed language, applied to nodes of an answer."""
+    """A function of the closed language, applied to nodes of a result."""
 
     args: tuple[Node, ...]
 
@@ -356,7 +356,7 @@ class Measured(Node):
 
 
 def answer_node(expr: Expr) -> Node:
-    """Return a tree whose leaves are nodes of an answer and constants, as nodes of an answer throughout."""
+    """Return a tree whose leaves are nodes of a result and constants, as nodes of a result throughout."""
     match expr:
         case Node():
             return expr.map_children(answer_node)
@@ -449,7 +449,7 @@ def _added(a: Affine | None, b: Affine | None) -> Affine | None:
 
 @dataclass(frozen=True, slots=True)
 class Key(Node):
-    """The i-th group key of the answer's row."""
+    """The i-th group key of the result's row."""
 
     index: int
     type: Type

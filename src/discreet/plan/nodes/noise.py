@@ -1,4 +1,4 @@
-"""Noise in a row of the answer: its laws before the data, and quantiles of weighed sums of independent noises."""
+"""Noise in a row of the result: its laws before the data, and quantiles of weighed sums of independent noises."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_CELLS = 10_000  # that the reaches of all terms take together
 
 @dataclass(frozen=True, slots=True)
 class Laws:
-    """The noise in each row of an answer.
+    """The noise in each row of a result.
 
     Attributes:
         columns: that of each noisy column.

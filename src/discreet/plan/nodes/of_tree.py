@@ -1,4 +1,4 @@
-"""Nodes of an answer that are read from a quantile tree: values at ranks, the commonest values, counts of values."""
+"""Nodes of a result that are read from a quantile tree: values at ranks, the commonest values, counts of values."""
 
 from __future__ import annotations
 

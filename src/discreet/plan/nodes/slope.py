@@ -6,7 +6,7 @@ feel the means at first order. It is inverted inside the quotient of the two int
 at most; where that reaches to the least variance that is divided by, the quotient is all there is.
 
 Guarantee:
-    The interval contains the bounded answer with probability at least `confidence` over the noise, whatever the data:
+    The interval contains the bounded result with probability at least `confidence` over the noise, whatever the data:
     where both intervals hold, the means lie in theirs and A − βB within its quantile, β is in it.
 
 References:

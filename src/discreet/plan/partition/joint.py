@@ -1,4 +1,4 @@
-"""A question whose counts of rows under conditions are read from one partition, in place of a column for each.
+"""A query whose counts of rows under conditions are read from one partition, in place of a column for each.
 
 A condition is a formula of comparisons with constants; whatever else is true or false is taken as it stands. The
 constants that one expression is compared with cut its values into regions: those below, at and above each of them, and

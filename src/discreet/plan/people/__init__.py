@@ -1,1 +1,1 @@
-"""What a question costs each person: rates for the person's own contribution, and the SQL that reads it."""
+"""What a query costs each person: rates for the person's own contribution, and the SQL that reads it."""

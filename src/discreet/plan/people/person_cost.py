@@ -163,7 +163,7 @@ def _reads_result(expr: Expr) -> bool:
 
 
 def scope_of(query: Query) -> BoundedQuery:
-    """Return whose rows a query reads that somebody else has planned: its statements are those of its question.
+    """Return whose rows a query reads that somebody else has planned: its statements are those of its query.
 
     Raises:
         InvalidParameter: they are others, whose people are not known.

@@ -1,4 +1,4 @@
-"""The tree of a column over bins whose ends are written in the question."""
+"""The tree of a column over bins whose ends are written in the query."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Leaves that are chosen by their rank: when that is done instead of a noisy tree, and what is read from them.
 
 Guarantee:
-    Whether a quantile is chosen follows from the question, the schema and the kind of noise alone. What is read of the
+    Whether a quantile is chosen follows from the query, the schema and the kind of noise alone. What is read of the
     leaves that were named is post-processing (docs/proofs/exponential-quantile.md).
 """
 
@@ -52,7 +52,7 @@ def named(chosen: Chosen) -> Families:
 
 @lru_cache(maxsize=256)
 def rank_errors(by_rank: ExponentialQuantile, shape: TreeShape, moves: Sensitivity) -> tuple[float, float]:
-    """How far the rank of a quantile's edge is off at ε = 1, so that nothing but the question decides: where its leaf
+    """How far the rank of a quantile's edge is off at ε = 1, so that nothing but the query decides: where its leaf
     is chosen by rank, and where it is read from a noisy tree, of which one unit moves a level so far.
     """
     noise = DiscreteLaplaceNoise(Fraction(shape.depth * moves.l1))  # all levels share ε

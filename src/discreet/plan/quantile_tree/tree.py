@@ -82,7 +82,7 @@ class NoisyTree:
         return self.families[level, place]
 
     def look(self, tree_read: TreeRead) -> None:
-        """Draws what the answers to a question read."""
+        """Draws what the results to a query read."""
         for level in range(1 if self.shape.layers is None else self.shape.depth):
             self.family(level, 0)
         for p in tree_read.at:

@@ -41,4 +41,4 @@ def _by_rank(query: Query, terms: PlanTerms) -> Query | None:
 
 
 BY_RANK = Rule(name="by_rank", of_one=_by_rank, needs=Need.TREES, in_batches=False)
-"""Questions cannot share what was chosen for one of them."""
+"""Queries cannot share what was chosen for one of them."""

@@ -1,9 +1,9 @@
-"""Several questions planned together: the same measurement is made once, and all share one budget as the columns
-of one question do.
+"""Several queries planned together: the same measurement is made once, and all share one budget as the columns
+of one query do.
 
-Questions over the same rows, groups and unit are one statement, hence one pass of the database. The groups of each of m
-questions have at most the noise that they would have alone with an m-th of ε and of δ: less where columns are shared,
-and with Gaussian noise, where μ² adds up and not ε. A question with one column does not pay for one with five
+Queries over the same rows, groups and unit are one statement, hence one pass of the database. The groups of each of m
+queries have at most the noise that they would have alone with an m-th of ε and of δ: less where columns are shared,
+and with Gaussian noise, where μ² adds up and not ε. A query with one column does not pay for one with five
 (`plan/needs.py`).
 """
 
@@ -38,7 +38,7 @@ from discreet.privacy.unit import Sensitivity
 
 
 def measured_apart(asked: Mapping[str, Query], terms: PlanTerms) -> Plan:
-    """Return the plan of a batch that measures each question by itself, with the part of ε and δ that it has."""
+    """Return the plan of a batch that measures each query by itself, with the part of ε and δ that it has."""
     events = sum((q.allocation.events for q in asked.values()), Composed())
     outputs = {
         name: PlanOutput(q, Place(i, (*range(len(q.question.measures)),), (*range(len(q.question.trees)),)))
@@ -87,7 +87,7 @@ class _Shared:
 
 
 def _merged(plans: Mapping[str, Query], rows: Mapping[str, str], terms: PlanTerms) -> dict[str, Query]:
-    """For all questions over the same rows, groups and unit one plan, with the columns of all of them."""
+    """For all queries over the same rows, groups and unit one plan, with the columns of all of them."""
     found: dict[str, list[Query]] = {}
     for name, p in plans.items():
         found.setdefault(rows[name], []).append(p)
@@ -120,7 +120,7 @@ def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: 
     """Return the noise of each measurement's columns, and its selection of groups, from one budget.
 
     Each column, level of a tree and selection gets what it needs (`needs.py`), and of what is left in proportion.
-    `asked` has for each measurement its questions, planned alone with their part of ε and δ.
+    `asked` has for each measurement its queries, planned alone with their part of ε and δ.
     """
     epsilon, delta, kind = terms.epsilon, terms.delta, terms.kind
     questions = sum(len(own) for own in asked)
@@ -217,7 +217,7 @@ def _check_price(events: Composed, guarantee: Approximate) -> None:
 
 
 def _place(plan: Query, measured: Query, measurement: int) -> Place:
-    """Where a question's columns and trees are measured."""
+    """Where a query's columns and trees are measured."""
     trees = [tree_read.shape for tree_read in measured.question.trees]
     return Place(
         measurement,
@@ -227,7 +227,7 @@ def _place(plan: Query, measured: Query, measurement: int) -> Place:
 
 
 def _output(query: Query, alone: Query, measured: Query, place: Place, shared: _Shared, questions: int) -> PlanOutput:
-    """Return a question's answer: with the noise of its columns as measured in the batch, and the batch's price."""
+    """Return a query's result: with the noise of its columns as measured in the batch, and the batch's price."""
     a = measured.allocation
     own = Allocation(
         tuple(a.noises[i] for i in place.columns),
@@ -246,7 +246,7 @@ def _output(query: Query, alone: Query, measured: Query, place: Place, shared: _
 
 
 def _identity(measurements: Sequence[Query], law: tuple[str, ...]) -> str:
-    """Return the measurement's own where there is one with even parts, so that it is the same question; else one of
+    """Return the measurement's own where there is one with even parts, so that it is the same query; else one of
     all.
     """
     if len(measurements) == 1 and not law:

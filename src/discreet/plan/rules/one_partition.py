@@ -1,5 +1,5 @@
 """Counts of rows under conditions that are read from one partition of the rows, in place of a column for each: those of
-one question, or those of a batch's questions `SELECT COUNT(*) FROM t WHERE a`, `… WHERE b`.
+one query, or those of a batch's queries `SELECT COUNT(*) FROM t WHERE a`, `… WHERE b`.
 
 Where a unit has many rows there is none: what counts of its rows under a cap then depended on which other conditions
 are asked for.
@@ -36,7 +36,7 @@ _EVERY = Literal(True, Type.BOOL)
 
 
 def _jointly(query: Query, terms: PlanTerms) -> Query | None:
-    """Return the question with its counts under conditions read from one partition; None where that is not better."""
+    """Return the query with its counts under conditions read from one partition; None where that is not better."""
     question = query.question
     by_rank = any(isinstance(law, ExponentialQuantile) for law in query.allocation.trees)
     if question.outer.sets is not None or by_rank:
@@ -67,7 +67,7 @@ def _jointly(query: Query, terms: PlanTerms) -> Query | None:
 
 
 def _lifted(asked: Mapping[str, Query], terms: PlanTerms) -> Plan | None:
-    """Return the questions of a batch, those that can be read from one partition rewritten so; None where none can."""
+    """Return the queries of a batch, those that can be read from one partition rewritten so; None where none can."""
     if any(is_composed(q) for q in asked.values()):
         return None  # where Laplace columns compose by a δ, each is given what it has alone
     over: dict[tuple[str, GroupKeys], dict[str, Expr]] = {}
@@ -90,7 +90,7 @@ def _lifted(asked: Mapping[str, Query], terms: PlanTerms) -> Plan | None:
 
 
 def _condition(query: Query) -> Expr | None:
-    """Return the condition whose rows a question counts, if that is all that it measures and may be lifted."""
+    """Return the condition whose rows a query counts, if that is all that it measures and may be lifted."""
     q = query.question
     if len(q.measures) != 1 or q.trees or q.outer.sets is not None or q.relation is not None:
         return None

@@ -2,7 +2,7 @@
 
 Guarantee:
     Of privacy none: a plan that a rule makes is verified as any other (`verify/check.py`). Whether it is taken follows
-    from the question, the terms and declared facts alone, before any data is read.
+    from the query, the terms and declared facts alone, before any data is read.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ class Rule:
     """A way to measure what a plan measures with less noise.
 
     Guarantee:
-        Its plan answers the same questions with the same meaning, for the same guarantee. It reads no data.
+        Its plan answers the same queries with the same meaning, for the same guarantee. It reads no data.
 
     Attributes:
         name: that of its file.
-        of_one: the query that it would make of a question that is asked alone; None where it has nothing to offer.
+        of_one: what it would make of a query that is asked alone; None where it has nothing to offer.
         needs: what such a query must have; without it `of_one` is not tried.
-        of_several: the plan that it would make of the questions of a batch, each of which is measured by itself.
-        in_batches: whether it may change a question of a batch, before others share what is measured for it.
-        in_stages: whether it may change a question whose bounds are chosen first, for each choice anew.
+        of_several: the plan that it would make of the queries of a batch, each of which is measured by itself.
+        in_batches: whether it may change a query of a batch, before others share what is measured for it.
+        in_stages: whether it may change a query whose bounds are chosen first, for each choice anew.
     """
 
     name: str
@@ -90,13 +90,13 @@ def improved(plan: Plan, terms: PlanTerms, rules: Sequence[Rule]) -> Plan:
 
 
 def is_no_noisier(after: Plan, before: Plan) -> bool:
-    """Whether no number of any answer has more noise in one plan than in the other, to a thousandth."""
+    """Whether no number of any result has more noise in one plan than in the other, to a thousandth."""
     pairs = ((after.outputs[name].query, output.query) for name, output in before.outputs.items())
     return after.outputs.keys() == before.outputs.keys() and all(has_no_more_noise(*pair) for pair in pairs)
 
 
 def has_no_more_noise(after: Query, before: Query) -> bool:
-    """Whether no number of an answer has more noise in one query than in the other, to a thousandth.
+    """Whether no number of a result has more noise in one query than in the other, to a thousandth.
 
     What both measure is compared by its law, totals with those that are asked alone, and numbers that are read from
     something else by the law of each that is affine in what is measured, rounding included. Of what is not affine, a

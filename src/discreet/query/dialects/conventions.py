@@ -1,4 +1,4 @@
-"""Conventions of other private databases: what stands in a question beside it, taken off before it is read.
+"""Conventions of other private databases: dialect-specific clauses, which are stripped before a query is parsed.
 
     SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, max_groups_contributed = 2, privacy_unit_column = user_id) …
     SELECT WITH ANONYMIZATION OPTIONS(epsilon = 1, kappa = 2) ANON_SUM(x CLAMPED BETWEEN 0 AND 100), ANON_COUNT(*) …
@@ -6,7 +6,7 @@
     SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high
     SELECT TOP 5 …
 
-No parser that is used here knows them, so they are taken off the text word by word.
+sqlglot does not know them, so they are stripped from the text token by token.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Edits: TypeAlias = "list[tuple[int, int, str]]"
 
 
 def take_off(sql: str, dialect: str) -> tuple[str, dict[str, str] | None]:
-    """Return a question without what stands in it beside it, and the options of the clause, None where it has none.
+    """Return a query without what stands in it beside it, and the options of the clause, None where it has none.
 
     Raises:
         UnsupportedQuery: a form that is not supported.

@@ -1,4 +1,4 @@
-"""Questions as other databases spell them.
+"""Queries as other databases spell them.
 
 The text is read by the grammar of its database and written as DuckDB reads it. A part of the language stands here
 only where it is known to mean the same, or how its meaning is said in the other spelling. Everything else is refused by
@@ -31,7 +31,7 @@ NAMES = {"postgres": "PostgreSQL", "bigquery": "BigQuery", "snowflake": "Snowfla
 
 
 def as_duckdb(sql: Any, dialect: object, tables: Sequence[TableSchema]) -> Any:
-    """Return the same question as DuckDB spells it.
+    """Return the same query as DuckDB spells it.
 
     Raises:
         InvalidParameter: no dialect of that name.
@@ -69,7 +69,7 @@ def as_duckdb(sql: Any, dialect: object, tables: Sequence[TableSchema]) -> Any:
 
 
 class Reader:
-    """One question, node by node, from another dialect to DuckDB's."""
+    """One query, node by node, from another dialect to DuckDB's."""
 
     def __init__(self, dialect: str, tables: Sequence[TableSchema], tree: exp.Expr) -> None:
         self.dialect = dialect

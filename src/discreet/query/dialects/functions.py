@@ -130,7 +130,7 @@ NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
 """Nodes that mean the same everywhere: the parts that they may have, and the marks that say nothing here."""
 
 PASSED = (exp.Rand, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.Uuid)
-"""Nodes that the reader of questions refuses in its own words."""
+"""Nodes that the reader of queries refuses in its own words."""
 
 
 def _parts(node: exp.Expr) -> set[str]:

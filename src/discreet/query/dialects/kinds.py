@@ -1,4 +1,4 @@
-"""Whether a part of a question is surely a whole number, another number, a text or a time: what spellings differ on."""
+"""Whether a part of a query is surely a whole number, another number, a text or a time: what spellings differ on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TARGETS = {
 
 
 class Kinds:
-    """The kinds of a question's parts, as the other database sees them; None for what is not sure."""
+    """The kinds of a query's parts, as the other database sees them; None for what is not sure."""
 
     def __init__(self, dialect: str, tables: Sequence[TableSchema], tree: exp.Expr) -> None:
         self._whole_division = dialect == "postgres"

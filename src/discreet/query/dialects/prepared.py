@@ -1,6 +1,6 @@
-"""Questions as they are planned: in DuckDB's spelling, under the policy that their own words ask for.
+"""Queries as they are planned: in DuckDB's spelling, under the policy that their own words ask for.
 
-What a question says beside itself (`conventions.py`) may tighten the owner's policy and never weaken it: wider caps and
+What a query says beside itself (`conventions.py`) may tighten the owner's policy and never weaken it: wider caps and
 another unit are refused.
 """
 
@@ -21,11 +21,11 @@ from discreet.query.dialects.dialect import DIALECTS, as_duckdb
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A question without what stood in it beside the question, in DuckDB's spelling.
+    """A query without the clauses of other databases, in DuckDB's spelling.
 
     Attributes:
-        text: the question.
-        tables: the connected tables, under the policy that the question asked for.
+        text: the query.
+        tables: the connected tables, under the policy that the query asked for.
         epsilon, delta: what the clause says may be spent; None where it does not.
         has_clause: whether there was one.
         known_groups: whether it says that groups are public.
@@ -65,7 +65,7 @@ class Prepared:
 
 
 def prepare(sql: Any, dialect: object, tables: Sequence[TableSchema]) -> Prepared:
-    """Take off what stands in a question beside it, apply it, and put the rest into DuckDB's spelling.
+    """Take off what stands in a query beside it, apply it, and put the rest into DuckDB's spelling.
 
     Raises:
         UnsupportedQuery, InvalidParameter: a form that is not supported, or one that would weaken the owner's policy.
@@ -89,7 +89,7 @@ def prepare(sql: Any, dialect: object, tables: Sequence[TableSchema]) -> Prepare
 
 
 def refuse_clause() -> Never:
-    """Refuses the clause in one question of several that share a price."""
+    """Refuses the clause in one query of several that share a price."""
     raise UnsupportedQuery(
         f"WITH {CLAUSES[0]} stands in a query of its own: a batch has one price and one policy.",
         hint="leave it out, and give epsilon to batch()",
@@ -100,7 +100,7 @@ _CAPS = ("MAX_GROUPS_CONTRIBUTED", "MAX_ROWS_CONTRIBUTED")
 
 
 def _tightened(table: TableSchema, options: dict[str, str]) -> TableSchema:
-    """Return the table under the caps that the question asks for."""
+    """Return the table under the caps that the query asks for."""
     unit, caps = table.unit, table.unit.caps
     asked = [options.get(option) for option in _CAPS]
     if table.public or asked == [None, None]:

@@ -1,4 +1,4 @@
-"""The closed language: every function that a question may use, by its name in the tree."""
+"""The closed language: every function that a query may use, by its name in the tree."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MICROSECONDS = {
 }
 _MONTHS = {"year": 12, "quarter": 3, "month": 1}
 DIFFERENCES = (*_MONTHS, *_MICROSECONDS)
-"""What differences can be counted in; two functions each, since the unit is part of the question."""
+"""What differences can be counted in; two functions each, since the unit is part of the query."""
 
 
 def as_time(d: dt.date) -> dt.datetime:

@@ -1,4 +1,4 @@
-"""What a function of the question language is: four columns of one table row.
+"""What a function of the query language is: four columns of one table row.
 
 The language is closed and total: a function that is not in the table is refused, and an error on a row is
 NULL on that row.

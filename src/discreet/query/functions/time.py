@@ -37,7 +37,7 @@ PARTS = frozenset({*_PARTS, "epoch"})
 """What can be taken out of a time."""
 
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
-"""What a time can be truncated to; a function each, since the unit is part of the question."""
+"""What a time can be truncated to; a function each, since the unit is part of the query."""
 
 
 _RISING = frozenset({"year", "isoyear", "yearweek", "decade", "century"})

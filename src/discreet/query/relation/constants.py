@@ -1,4 +1,4 @@
-"""Public rows that a question writes out: VALUES, SELECT without FROM, UNNEST of a list, and runs of whole numbers."""
+"""Public rows that a query writes out: VALUES, SELECT without FROM, UNNEST of a list, and runs of whole numbers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from discreet.query.relation.names import AliasColumns, Item, Key, Names
 from discreet.query.relation.node import Node, is_owned
 
 MOST_READS = 100
-"""Tables that one question reads, counting a table again for each place that names it."""
+"""Tables that one query reads, counting a table again for each place that names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Context:
         unit: who is protected.
         query: reads an inner query.
         named: the subqueries of WITH in scope, the latest last.
-        numbers: the numbers of columns, over the whole question.
+        numbers: the numbers of columns, over the whole query.
         reads: the tables and named subqueries read so far.
         linked: the equations of joins that hold units equal by a link alone.
         unmatched: the columns of public tables that people's rows are left-joined to; None where that is refused.
@@ -85,7 +85,7 @@ class Context:
     unmatched: list[Column] | None = None
 
     def fresh(self, kind: Type) -> Column:
-        """Return a column that is new in the question, under a name that no column of a table has in a message."""
+        """Return a column that is new in the query, under a name that no column of a table has in a message."""
         return Column(f"#{next(self.numbers)}", kind)
 
     def names(self, *rows: Rows, beyond: Names | None = None) -> Names:
@@ -114,7 +114,7 @@ class Context:
         """Note that a table is read.
 
         Raises:
-            UnsupportedQuery: the question reads too many.
+            UnsupportedQuery: the query reads too many.
         """
         self.reads.append(what)
         if len(self.reads) > MOST_READS:

@@ -116,7 +116,7 @@ def _is_own_key(table: str, column: str) -> bool:
 
 
 def way(left: Rows, right: Rows) -> str:
-    """Return the join that would be answered, in the question's words."""
+    """Return the join that would be answered, in the query's words."""
     pairs = [
         f"{_shown(e, i)} = {_shown(f, j)}"
         for e in left.entries

@@ -20,7 +20,7 @@ from discreet.query.ranges import range_of
 from discreet.query.scope import as_stored
 
 HIDDEN = "\0"
-"""How the alias begins of columns that stand for subqueries; no question can write it."""
+"""How the alias begins of columns that stand for subqueries; no query can write it."""
 CONSTANT = "\0="
 """How it begins where the subquery's value is the same for all rows."""
 
@@ -33,7 +33,7 @@ class Item:
     """A named column of a relation.
 
     Attributes:
-        name: what it is called in the question.
+        name: what it is called in the query.
         expr: what it is; None for a nested or binary value.
         fact: what the owner declares of it, or what follows.
         is_unit: whether it is the unit's id on every row that belongs to somebody.
@@ -101,7 +101,7 @@ class Names:
 
     Attributes:
         entries: alias by alias.
-        unit: who is protected, as the question calls it.
+        unit: who is protected, as the query calls it.
         merged: the columns that USING has made one, found before others of their name.
         beyond: the names around a subquery, which its own hide.
         used: the columns that were asked for so far.

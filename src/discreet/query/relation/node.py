@@ -159,7 +159,7 @@ class TextParts:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """Public rows that the question writes out."""
+    """Public rows that the query writes out."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Scalar, ...], ...]

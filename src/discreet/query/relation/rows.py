@@ -1,6 +1,6 @@
-"""The rows of a question over several tables: a virtual table, and the nested SELECT that stands for it.
+"""The rows of a query over several tables: a virtual table, and the nested SELECT that stands for it.
 
-A settled tree as JSON: the part of a question's identity that says which rows it reads, and whose they are.
+A settled tree as JSON: the part of a query's identity that says which rows it reads, and whose they are.
 
 How many rows one row becomes by the public tables that are joined to it, from what is public about them.
 
@@ -62,7 +62,7 @@ MOST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ReadRows:
-    """The rows that a question reads.
+    """The rows that a query reads.
 
     Guarantee:
         They are owned (decision 0005): those of one unit follow from that unit's rows of the private tables and from
@@ -71,7 +71,7 @@ class ReadRows:
     Attributes:
         node: what they are made of.
         table: their columns as a table whose unit is `u`.
-        shown: column of it → what the question calls it.
+        shown: column of it → what the query calls it.
     """
 
     node: Node
@@ -98,12 +98,12 @@ class ReadRows:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The rows before it is known which of their columns the question reads: `names` notes it.
+    """The rows before it is known which of their columns the query reads: `names` notes it.
 
     Attributes:
         rows: all that FROM and WHERE's subqueries give.
-        names: the scope of the question's expressions.
-        select: the question with what is left of WHERE, and with columns in place of its subqueries.
+        names: the scope of the query's expressions.
+        select: the query with what is left of WHERE, and with columns in place of its subqueries.
         table: the virtual table so far.
     """
 
@@ -133,7 +133,7 @@ class Draft:
         return ReadRows(node, table, tuple(shown.items()), self.linked), scope
 
     def in_words(self, error: MissingBounds) -> MissingBounds:
-        """Return the refusal with columns called as in the question."""
+        """Return the refusal with columns called as in the query."""
         shown = _shown(self.names)
 
         def spelled(text: str) -> str:
@@ -164,7 +164,7 @@ class Draft:
 
 
 def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
-    """Return the rows of a question's FROM and WHERE.
+    """Return the rows of a query's FROM and WHERE.
 
     Raises:
         UnknownColumn, UnsupportedQuery, MissingBounds: see `discreet.errors`.
@@ -191,7 +191,7 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
 
 
 def _check_places(select: Select) -> None:
-    """Refuses a subquery that the answer would be computed with, rather than the rows."""
+    """Refuses a subquery that the result would be computed with, rather than the rows."""
     keys = group_nodes(select.items, select.group)
 
     def walk(e: exp.Expr) -> None:
@@ -211,7 +211,7 @@ def _check_places(select: Select) -> None:
 
 
 def _lifted(rows: Rows, select: Select, context: Context) -> tuple[Rows, Select]:
-    """Return the rows with a column for each subquery outside WHERE, and the question over these."""
+    """Return the rows with a column for each subquery outside WHERE, and the query over these."""
     clauses = [*(select.group or ()), *([select.having] if select.having is not None else [])]
     clauses += [o.by for o in select.order]
     rows, put = lift(rows, [*(e for _, e in select.items), *clauses], context)
@@ -232,7 +232,7 @@ def replace_unit(unit: PrivacyUnit) -> PrivacyUnit:
 
 
 def _unit(tables: Sequence[TableSchema]) -> PrivacyUnit:
-    """Who is protected: the tightest caps that any private table has, as a question that joins them has to keep all."""
+    """Who is protected: the tightest caps that any private table has, as a query that joins them has to keep all."""
     private = [t.unit for t in tables if not t.public]
     named = [u for u in private if u.column is not None]
     if not named:
@@ -303,7 +303,7 @@ def describe(node: Node) -> list[Any]:
 
 
 def _whose(table: TableSchema) -> Any:
-    """Return the unit's column, or what a public table holds: with other rows there, it is another question."""
+    """Return the unit's column, or what a public table holds: with other rows there, it is another query."""
     if not table.public:
         return ["unit", table.unit.column]
     return "public" if table.digest is None else ["public", table.digest]

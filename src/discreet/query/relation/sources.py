@@ -21,7 +21,7 @@ from discreet.query.relation.names import AliasColumns, Item
 from discreet.query.relation.node import JoinKind, Project, Reach, TableScan, TextParts, fields, unit_type
 
 _Nodes: TypeAlias = frozenset[int]
-"""Columns as they stand in a question, by their identity; the question holds them."""
+"""Columns as they stand in a query, by their identity; the query holds them."""
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
@@ -77,7 +77,7 @@ class _Pool:
     """Relations beside each other that are yet to be inner-joined, and the conditions to do it by.
 
     Attributes:
-        parts: in the order of the question.
+        parts: in the order of the query.
         optional: conjuncts of WHERE; those over several parts become conditions of joins.
         context: where this is read.
         needed: conjuncts of ON, all of which become conditions of joins.

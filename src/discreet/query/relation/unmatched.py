@@ -19,7 +19,7 @@ from discreet.query.relation.sources import conjuncts, is_nested
 
 
 def check_unmatched(select: Select, names: Names, public: frozenset[Column]) -> None:
-    """Refuses a question to which public rows without people's would add anything but groups of nobody.
+    """Refuses a query to which public rows without people's would add anything but groups of nobody.
 
     Such a row has NULL in every column that is not `public`. It fails each condition that is NULL for it, and adds
     nothing to an aggregate whose argument is.

@@ -38,7 +38,7 @@ def _is_over_answer(window: exp.Window) -> bool:
 
 _OVER_ANSWER = (
     "Window functions are not supported over the groups of a result.",
-    "work it out on answer.rows, which is free; ROLLUP has the total beside its parts",
+    "work it out on release.rows, which is free; ROLLUP has the total beside its parts",
 )
 
 

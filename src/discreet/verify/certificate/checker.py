@@ -99,7 +99,7 @@ def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | Non
         When all steps hold, whatever the certificate says else: for every value of `$secret` and all data, the numbers
         that the statements give, with the noise that is named added independently, are (ε, δ)-differentially private
         for `claim.charged`, under `claim.relation`; and the entries of the ledger commit to that claim, and to these
-        noisy numbers and this answer. Of a release to two populations this holds for each of them, at its own price
+        noisy numbers and this result. Of a release to two populations this holds for each of them, at its own price
         and under its own relation, of the maximum flows through the caps of the claim (docs/proofs/certificates.md).
 
     Args:

@@ -1,4 +1,4 @@
-"""Claims as a check sees them: what each step asks of a claim, whoever pays; and the answers of a plan's claim.
+"""Claims as a check sees them: what each step asks of a claim, whoever pays; and the results of a plan's claim.
 
 What a claim's mechanisms cost, as events, is recomputed from each column's move and noise, and composed.
 """
@@ -337,7 +337,7 @@ def of_levels(m: Measurement, *, replace: bool) -> Composed:
     most that one unit moves that level; or the ε of all levels of a column together, where that is less than their sum.
 
     Raises:
-        InternalError: a level that is none of the question's.
+        InternalError: a level that is none of the query's.
     """
     found = Composed()
     for i, column in enumerate(m.columns):

@@ -74,7 +74,7 @@ def charged_for(
     says: Mapping[str, Any],
     together: Sequence[str] | None = None,
 ) -> None:
-    """Check that the charge is for this question and of these events and price, and its note says this; so it commits
+    """Check that the charge is for this query and of these events and price, and its note says this; so it commits
     to the claim before the data is read.
 
     Args:
@@ -114,7 +114,7 @@ _SAYS = {
 def released_under(
     evidence: Evidence, population: str, question: CertifiedQuery, sealed: str, answer: Any
 ) -> dict[str, Any]:
-    """Return what the release holds; it is of this question and charge, and commits to this claim and answer."""
+    """Return what the release holds; it is of this query and charge, and commits to this claim and result."""
     entry = entry_of(evidence.release, Released, population)
     content = entry.content
     assert isinstance(content, Released)

@@ -86,7 +86,7 @@ HEAD: Form[tuple[int, str]] = Form(_head, lambda head: {"seq": head[0], "hash": 
 
 
 def check_together(accounts: Iterable[Account]) -> None:
-    """Refuses certificates to an analyst who is kept apart; before the charge where a question is asked with one.
+    """Refuses certificates to an analyst who is kept apart; before the charge where a query is asked with one.
 
     Raises:
         InvalidParameter: it is one.
@@ -134,7 +134,7 @@ def evidence_of(
     evidence = tuple(own for own in found if own is not None)
     if len(evidence) < len(accounts):
         raise InvalidParameter(
-            "the ledger does not keep this answer any more, so that nothing can be shown of it.",
+            "the ledger does not keep this result any more, so there is nothing to certify.",
             hint="ask again with the same ledger; fresh=True draws and charges anew",
         )
     return evidence

@@ -52,7 +52,7 @@ def _entry(relation: Relation, cost: Cost, facts: RegistryFacts, opened: Opened,
         "parameters": {"epsilon": fraction_text(cost.epsilon), "delta": fraction_text(cost.delta)},
         "model": "central: the noise is added where the data is, by the owner of the data, who is trusted with it",
         "life_cycle": {
-            "protects": "what leaves in answer to this query, and whatever is made of it later",
+            "protects": "the result of this query, and whatever is made of it later",
             "does_not_protect": "the data where it is collected, stored, copied and processed before that",
             "data_version": version,
         },
@@ -61,7 +61,7 @@ def _entry(relation: Relation, cost: Cost, facts: RegistryFacts, opened: Opened,
             "composition": opened.filter,
             "promise_at_opening": _promise(opened.budget),
             "promise_to_each_person": None if opened.people is None else _promise(opened.people.budget),
-            "post_processing": "rows, intervals and order of the answer are computed from the noisy numbers alone",
+            "post_processing": "rows, intervals and order of the result are computed from the noisy numbers alone",
         },
         "implementation": {
             "integers": "the database gives whole numbers; noise is drawn exactly, on whole numbers",
@@ -80,7 +80,7 @@ _NEIGHBOURS = {
 _OUT_OF_SCOPE = (
     "what the result says of groups of people, which is what it is for",
     "bias of the data and of the caps and bounds, which intervals do not cover",
-    "answers about the same people from other ledgers or by other means, whose losses add up with this one",
+    "results about the same people from other ledgers or by other means, whose losses add up with this one",
     "how long the database takes, unless results are paced, and what else its machine lets be seen",
     "the owner of the data, who could have read it, and whether the program that ran is the one that is published",
 )

@@ -1,5 +1,5 @@
-"""Claims and answers as JSON, and the digests of these that bind them to the ledger: of the claim before the data is
-read, of the answer after.
+"""Claims and results as JSON, and the digests of these that bind them to the ledger: of the claim before the data is
+read, of the result after.
 
 A field of a claim that is not in the tables below is refused and not skipped.
 """
@@ -79,14 +79,14 @@ def noted(claim: PlanClaim | FlowClaim) -> dict[str, str]:
 
 
 def certified(claim: PlanClaim | FlowClaim, answers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return what a stored release says of the claim that it was measured under, and of the answer to each of its
-    questions, by its name in a batch; "" without one.
+    """Return what a stored release says of the claim that it was measured under, and of the result to each of its
+    queries, by its name in a batch; "" without one.
     """
     return {"claim": of_claim(claim), "answers": {name: digest(answer) for name, answer in answers.items()}}
 
 
 def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-    """Return an answer as JSON: numbers, text and truth values as they are, and what JSON lacks as an object of one
+    """Return a result as JSON: numbers, text and truth values as they are, and what JSON lacks as an object of one
     field.
     """
     return {"columns": list(columns), "rows": [[_value(v) for v in row] for row in rows]}

@@ -59,7 +59,7 @@ def results_of(m: Measurement) -> tuple[str, ...]:
 
 
 def _chosen(kept: dict[str, Any], claim: PlanClaim) -> Any:
-    """Return the table of an answer in two stages, whose caps are those that were chosen."""
+    """Return the table of a result in two stages, whose caps are those that were chosen."""
     names = {"format": number, "caps": anything, "ranges": listed(_range), "table": anything}
     found = record(kept, names, "the stored release")
     if len(found["ranges"]) != sum(look.values for look in claim.looks):
