@@ -19,6 +19,8 @@ PEERS: dict[str, tuple[str, ...]] = {
     "opendp": ("opendp[polars]==0.16.0", "numpy"),
     "diffprivlib": ("diffprivlib==0.6.6", "scikit-learn<1.7", "duckdb", "numpy"),
     "pipelinedp": ("pipeline-dp==0.3.1", "pyarrow"),
+    "smartnoise": ("smartnoise-sql==1.0.10", "pyarrow"),
+    "tumult-analytics": ("tmlt.analytics==0.21.0",),
     "dp-accounting": ("dp-accounting==0.6.0",),
     "prv-accountant": ("prv-accountant==0.2.0",),
     "opacus": ("--no-deps", "opacus==1.6.0", "numpy", "scipy"),  # its accountants need no torch

@@ -19,10 +19,10 @@ import duckdb
 
 import discreet as dp
 from benchmarks import peers
+from benchmarks.bounding import GROUPS, HIGH, LOW, ROWS
 from benchmarks.runner import Claim, Contender, Timing, alternate, in_subprocess, report_sample, save, table
 from benchmarks.visits import REGIONS, visits
 
-GROUPS, ROWS, LOW, HIGH = 3, 10, 0, 100
 QUESTION = "SELECT region, COUNT(*) AS n, SUM(amount) AS total, AVG(amount) AS mean FROM visits GROUP BY region"
 PLAIN = "SELECT region, COUNT(*), SUM(amount), AVG(amount) FROM visits GROUP BY region"
 TWO_WINDOWS = f"""

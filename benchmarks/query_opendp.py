@@ -18,16 +18,16 @@ from typing import Any
 import opendp.prelude as dp
 import polars as pl
 
+from benchmarks.bounding import GROUPS, HIGH, LOW, REGIONS, ROWS
 from benchmarks.runner import report_sample
 
-REGIONS = [f"region_{i:02d}" for i in range(20)]
-GROUPS, ROWS, LOW, HIGH = 3, 10, 0.0, 100.0
 CANDIDATES = [float(x) for x in range(101)]
 
 
 def rows(path: str, *by: str) -> Any:
-    """The private table; the margin's bounds are public, and needed."""
-    margins = [dp.polars.Margin(by=list(by), max_length=200_000_000, max_groups=10_000)]
+    """The private table; the margin's bounds are public, and needed: twice its rows (looser ones add noise to sums)."""
+    length = 2 * pl.scan_parquet(path).select(pl.len()).collect().item()
+    margins = [dp.polars.Margin(by=list(by), max_length=length, max_groups=10_000)]
     return dp.Context.compositor(
         data=pl.scan_parquet(path),
         privacy_unit=dp.unit_of(contributions=1, identifier=pl.col("user_id")),
@@ -41,7 +41,7 @@ def grouped(path: str, groups: int, *by: str) -> Any:
     """Count and sum by these columns, with at most so many groups of a person."""
     bounded = rows(path, *by).truncate_per_group(ROWS, by=list(by))
     bounded = bounded.truncate_num_groups(groups + 1, by=list(by), keep="first")
-    amount = pl.col("amount").fill_nan(0.0).fill_null(0.0).dp.sum((LOW, HIGH))  # type: ignore[attr-defined]  # OpenDP adds it
+    amount = pl.col("amount").fill_nan(0.0).fill_null(0.0).dp.sum((float(LOW), float(HIGH)))  # type: ignore[attr-defined]  # OpenDP adds it
     return bounded.group_by(*by).agg(dp.len(), amount)
 
 

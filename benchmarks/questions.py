@@ -24,7 +24,8 @@ from unittest.mock import patch
 
 import discreet as dp
 from benchmarks import peers
-from benchmarks.query import GROUPS, HIGH, LOW, ROWS, in_duckdb, session
+from benchmarks.bounding import FEW, GROUPS, ROWS
+from benchmarks.query import in_duckdb, session
 from benchmarks.runner import Claim, Contender, Timing, alternate, in_subprocess, report_sample, save, table
 from benchmarks.visits import visits
 
@@ -35,16 +36,6 @@ PLAIN: Mapping[str, str] = {
     "Q4": "SELECT quantile_cont(amount, 0.25), quantile_cont(amount, 0.5), quantile_cont(amount, 0.75) FROM visits",
     "Q5": "SELECT COUNT(DISTINCT user_id) FROM visits",
 }
-FEW = f"""
-WITH few_rows AS (
-    SELECT user_id, region, day, least(greatest(amount, {LOW}), {HIGH}) AS amount,
-           row_number() OVER (PARTITION BY user_id, region ORDER BY hash(day, amount)) AS nth_row
-    FROM visits),
-few_groups AS (
-    SELECT *, dense_rank() OVER (PARTITION BY user_id ORDER BY hash(user_id, region)) AS nth_group
-    FROM few_rows WHERE nth_row <= {ROWS}),
-few AS (SELECT * FROM few_groups WHERE nth_group <= {GROUPS})
-"""
 _MEANS = "count(*) AS n, sum(amount) AS s, count(amount) AS m FROM visits GROUP BY user_id"
 GROUPED: Mapping[str, str] = {
     "Q1": "SELECT sum(n) FROM (SELECT count(*) AS n FROM visits GROUP BY user_id)",

@@ -257,7 +257,9 @@ def _contents(caps: Iterable[Cap]) -> list[AnalystCapped | GroupCapped]:
     return [cap.content for cap in caps]
 
 
-def _fits(account: Owned, caps: Sequence[AnalystCapped | GroupCapped], group: GroupCapped | None = None) -> None:
+def _fits(
+    account: Owned, caps: Sequence[AnalystCapped | GroupCapped], group: AnalystCapped | GroupCapped | None = None
+) -> None:
     """Refuse caps that together are more than the group's cap, or than the population's budget."""
     population = account.now.population
     budget, capacity = (population.budget, population.capacity) if group is None else (group.budget, group.capacity)
