@@ -31,7 +31,8 @@ def people() -> list[list[int]]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("caps", [Caps(1, 1), Caps(2, 3), Caps(3, 4), Caps(6, 12), Caps(5, 1 << 20), Caps(20, 7)])
 @pytest.mark.parametrize("groups", [None, 40])
 def test_everybody_who_exceeds_caps_is_in_a_place_that_is_counted(caps: Caps, groups: int | None) -> None:

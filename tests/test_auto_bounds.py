@@ -55,7 +55,6 @@ def counted(session: dp.Session, plan: Plan) -> dict[tuple[int, ...], int]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("relation", "most"), [("add-remove", 1), ("replace", 2)])
 def test_one_unit_moves_one_place_of_the_census(relation: str, most: int) -> None:
     rows = [("a", 1.0), ("b", 2.0), ("c", None), (None, 3.0)]

@@ -158,7 +158,8 @@ def test_numbers_near_0_lie_outside_where_they_do() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("use", list(Use))
 @pytest.mark.parametrize("whole", [True, False])
 def test_bounds_can_be_chosen_from_any_counts(use: Use, whole: bool) -> None:

@@ -150,6 +150,8 @@ def counted(db: duckdb.DuckDBPyConnection, text: str, world: World, each: int = 
     return found
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("relation", "most"), [("add-remove", 1), ("replace", 2)])
 @pytest.mark.parametrize("unit", [CAPS, ROW], ids=["units", "rows"])
 def test_one_unit_moves_each_count_by_what_is_paid_for(
@@ -201,6 +203,8 @@ def test_all_of_it_is_charged_before_the_first_look_and_kept() -> None:
         assert session.remaining.epsilon == 999
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize(("bounds", "unit", "first"), [("values", CAPS, 1), ("auto", "uid", 2), ("auto", ROW, 1)])
 def test_each_look_costs_a_tenth(relation: str, bounds: str, unit: Any, first: int) -> None:
@@ -252,7 +256,7 @@ def expected_error(frame: pd.DataFrame, column: str, bounds: tuple[float, float]
 
 
 @pytest.mark.laws
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("column", ["price", "pieces", "debt"])
 @pytest.mark.parametrize(("unit", "rows"), [(CAPS, 5), (ROW, 1)], ids=["units", "rows"])
 def test_chosen_bounds_are_nearly_as_good_as_the_best(column: str, unit: dp.PrivacyUnit, rows: int) -> None:
@@ -329,7 +333,8 @@ def test_a_few_strange_values_are_cut_off() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("sql", "names"),
     [
@@ -353,7 +358,7 @@ def test_every_aggregate_has_its_missing_bounds_chosen(sql: str, names: list[str
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, None])
 def test_bad_values_fail_nothing(bad: float | None) -> None:
     sql = "SELECT region, SUM(v) AS s, AVG(v * v) AS m, SUM(n) AS k FROM t GROUP BY region"
@@ -409,7 +414,8 @@ def test_ranges_are_chosen_under_declared_caps_only() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("change", "broken"),
     [

@@ -344,6 +344,7 @@ CONSTRUCTS = {
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(17)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("sql", "words"), CONSTRUCTS.items(), ids=list(CONSTRUCTS))
 def test_a_refusal_names_the_part_and_has_a_hint(sql: str, words: str) -> None:
     error = refusal(sql.replace("…", "SELECT COUNT(*) FROM visits"))
@@ -427,7 +428,8 @@ DEEP = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("sql", DEEP.values(), ids=list(DEEP))
 def test_an_oversized_question_is_refused_quickly(sql: str) -> None:
     start = time.process_time()

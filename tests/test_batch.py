@@ -229,7 +229,6 @@ MANY = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("noise", "delta"), [("laplace", "1e-6"), ("gaussian", "1e-6")])
 @pytest.mark.parametrize("left_out", [(), ("groups",)])
 def test_every_question_of_a_mixed_batch_has_at_most_its_noise_alone(
@@ -311,7 +310,8 @@ def test_the_names_and_order_of_questions_do_not_make_another_batch() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("questions", "kind", "words"),
     [

@@ -59,7 +59,8 @@ USES: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("use", USES)
 def test_a_number_works_or_is_refused_in_a_sentence(use: str) -> None:
     for value in NUMBERS:
@@ -83,7 +84,8 @@ ENDS: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "sql", ["SUM(x)", "AVG(x)", "MEDIAN(x)", "VAR_SAMP(x)", "MAX(x)", "SUM(x * x * x)", "CORR(x, x)"]
 )

@@ -157,7 +157,7 @@ def twin_that_charges_the_sum_and_not_its_size(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "twin",
     [
@@ -304,6 +304,7 @@ SAME: list[tuple[str, list[Any], list[Any]]] = [
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("first", "second"), [p[1:] for p in SAME], ids=[p[0] for p in SAME])
 def test_one_person_is_one_person_in_every_table_and_type(
     seen: Seen, tmp_path: Path, first: list[Any], second: list[Any]

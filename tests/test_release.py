@@ -100,6 +100,9 @@ QUESTIONS = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("sql", QUESTIONS)
 @pytest.mark.parametrize("epsilon", ["1e-6", "1e-3", 1, 10_000])
 def test_a_release_can_be_looked_at_in_every_way(sql: str, epsilon: Any, session: Session) -> None:
@@ -207,6 +210,8 @@ def test_numbers_that_arrow_cannot_hold_become_floats(session: Session) -> None:
     assert [str(field.type) for field in release.to_arrow(intervals=False).schema] == ["double", "int64"]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "made",
     [

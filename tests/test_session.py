@@ -52,6 +52,8 @@ def state(session: Session) -> tuple[Any, int]:
     return session.remaining, len(session.history())
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
@@ -110,6 +112,8 @@ def test_several_tables_need_the_name_of_their_population() -> None:
         assert session.remaining.epsilon == 9
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "x", "", None, True, [1], "1/0", 1e-400])
 def test_an_epsilon_that_is_none_costs_nothing(value: Any) -> None:
     with opened() as session:
@@ -121,6 +125,8 @@ def test_an_epsilon_that_is_none_costs_nothing(value: Any) -> None:
         assert state(session) == before
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "kind"),
     [
@@ -151,7 +157,8 @@ def test_what_the_account_cannot_pay_is_refused_and_costs_nothing(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("epsilon", ["1e-6", "1e-3", 1, 100])
 @pytest.mark.parametrize("delta", ["0", "1e-300", "1e-12", "0.01"])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -328,7 +335,7 @@ BETWEEN = {
 
 
 @pytest.mark.system
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("where", "left"), BETWEEN.values(), ids=list(BETWEEN))
 def test_a_process_that_is_killed_in_the_middle_gets_nothing_back(where: str, left: int, tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("uid\n1\n2\n")
@@ -495,6 +502,7 @@ def twins() -> Any:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("sql", ATTACKS)
 def test_no_row_of_anybody_makes_a_question_fail_or_changes_what_is_said(sql: str, twins: list[Session]) -> None:
     said = set()
@@ -515,7 +523,8 @@ def many_rows_each() -> Any:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("sql", ATTACKS)
 def test_nor_where_a_person_has_many_rows_and_moves_no_number_by_more_than_the_caps(
     sql: str, many_rows_each: list[Session]

@@ -67,6 +67,8 @@ def test_a_table_whose_name_has_dots_is_found_in_a_foreign_key(tmp_path: Path) -
     assert [t.name for t in found.values() if t.public] == ["days"]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "json"])
 def test_each_of_several_files_is_asked_alone_and_with_the_others(ending: str, tmp_path: Path) -> None:
     """Also where a key to which another table leads is read as an id: the second derivation knows of that key only
@@ -231,6 +233,8 @@ REFUSED: list[tuple[dict[str, Any], type[DiscreetError], str]] = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("options", "kind", "words"), REFUSED, ids=[r[2][:60] for r in REFUSED])
 def test_what_is_said_of_tables_is_refused_in_words(
     options: dict[str, Any], kind: type[DiscreetError], words: str
@@ -376,7 +380,7 @@ OTHERWISE: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("source", "options", "words"), OTHERWISE, ids=[o[2][:50] for o in OTHERWISE])
 def test_a_known_table_is_never_connected_otherwise(
     source: Any, options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,8 +10,11 @@ import pytest
 from _pytest.mark.expression import Expression
 
 TIERS = ("laws", "exhaustive", "system")
-MARKERS = {"sampled": "sample", "slow": "slow", "unseeded": "unseeded"}
+MARKERS = {"sampled": "sample", "slow": "slow", "thinned": "slow", "unseeded": "unseeded"}
 """Words in a file of a tier's folder, and the marker that its tests may carry beside the tier's."""
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of it lie evenly in [0, 1) after each: so do the cases of a thinned family, whatever they are made of."""
 
 HERE = Path(__file__).parent
 
@@ -44,19 +47,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test the marker of its tier, and some the marker of the sample."""
+    """Give each test the marker of its tier, some the marker of the sample, and most of a thinned family `slow`."""
     seen: Counter[str] = Counter()
     for item in items:
         tier = tier_of(item.path)
         if tier is not None:
             item.add_marker(tier)
-        sampled = item.get_closest_marker("sampled")
-        if sampled is not None:
-            name = item.nodeid.partition("[")[0]
-            (every,) = sampled.args or (1,)
-            if seen[name] % every == 0 and item.get_closest_marker("slow") is None:
-                item.add_marker("sample")
-            seen[name] += 1
+        name = item.nodeid.partition("[")[0]
+        case, seen[name] = seen[name], seen[name] + 1
+        if item.get_closest_marker("slow") is not None:
+            continue
+        sampled, thinned = item.get_closest_marker("sampled"), item.get_closest_marker("thinned")
+        if sampled is not None and case % (sampled.args or (1,))[0] == 0:
+            item.add_marker("sample")
+        elif thinned is not None and case * GOLDEN % 1 >= 1 / thinned.args[0]:
+            item.add_marker("slow")
 
 
 def is_default(item: pytest.Item) -> bool:

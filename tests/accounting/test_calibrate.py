@@ -232,6 +232,8 @@ def test_one_promise_or_several_are_given_and_not_both() -> None:
         calibrate(accounting.gaussian, targets=[])
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("family", "options"),
     [

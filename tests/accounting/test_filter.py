@@ -404,6 +404,8 @@ def most_that_an_adaptive_analyst_gets(f: Filter, room: int = 1) -> float:
     return best((0,) * len(MENU), F(0))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["basic", "zcdp", "renyi", "renyi-curve"])
 def test_the_best_adaptive_analyst_stays_within_the_budget(name: str) -> None:
     curve = accounting.zcdp("0.09") if name == "renyi-curve" else None
@@ -412,6 +414,8 @@ def test_the_best_adaptive_analyst_stays_within_the_budget(name: str) -> None:
     assert most_that_an_adaptive_analyst_gets(f, room=8) > 0.05
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["basic", "zcdp", "gdp", "renyi", "renyi-curve"])
 def test_long_costs_are_rounded_up_by_little_and_short_ones_not_at_all(name: str) -> None:
     """What the filter's own formula gives is the truth here, and the rounding is around it."""

@@ -114,6 +114,7 @@ def adaptive(strategy: Callable[[tuple[int, ...]], F], rounds: int, delta: float
     return ever, excess
 
 
+@pytest.mark.laws
 def test_an_adaptive_analyst_who_chases_the_loss_hardly_ever_gets_above_the_reading() -> None:
     def chase(bits: tuple[int, ...]) -> F:
         return F(2) if sum(bits) * 2 >= len(bits) else F(1, 20)

@@ -207,6 +207,8 @@ def test_the_mu_of_two_mass_functions_is_that_of_their_worst_corner() -> None:
     assert just_above(gdp(loss), worst, 1e-11)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "loss",
     [

@@ -103,6 +103,8 @@ def test_laplace_noise_has_the_divergence_of_its_formula_rounded_up(ratio: F, al
         assert true <= curves.real(found) <= true * (1 + mpf(10) ** -15)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("alpha", [F(10001, 10000), F(3, 2), F(2), F(9356, 1000)])
 @pytest.mark.parametrize(("shift", "scale"), [(1, F(1, 20)), (4, F(3)), (7, F(1, 2)), (12, F(8))])
 def test_discrete_laplace_noise_has_the_divergence_of_its_masses_rounded_up(shift: int, scale: F, alpha: F) -> None:
@@ -150,6 +152,8 @@ def sampled(sigma: F, rate: F, alpha: F) -> tuple[mpf, mpf]:
     return mpmath.log(moment(a)) / (a - 1), mpmath.log(moment(1 - a)) / (a - 1)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("alpha", [F(2), F(31)])
 @pytest.mark.parametrize(("sigma", "rate"), [(F(1), F(1, 100)), (F(2), F(1, 5))])
 def test_a_sampled_gaussian_has_at_whole_orders_the_divergence_of_removing_which_is_the_larger(

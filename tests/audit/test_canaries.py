@@ -272,6 +272,7 @@ def test_many_runs_see_a_canary_that_lowers_the_score() -> None:
     assert twins.violated
 
 
+@pytest.mark.laws
 def test_many_runs_accuse_no_more_often_than_stated() -> None:
     rng, error, times = np.random.default_rng(12), 0.1, 300
     accused = sum(

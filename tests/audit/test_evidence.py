@@ -65,6 +65,7 @@ def rejections(bets: Bets, epsilon: float, p: float, q: float, n: int, error: fl
     return int(wealth.refuted.sum())
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize(
     ("epsilon", "p", "n"), [(0.1, 0.525, 400), (1.0, 0.73, 400), (3.0, 0.95, 400), (1.0, 0.02, 2000)]
 )
@@ -92,7 +93,7 @@ def test_a_wealth_that_forgets_the_growth_of_the_claim_is_caught() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("epsilon", "delta", "q"), [(0.5, 0.0, 0.3), (0.5, 0.1, 0.3), (2.0, 0.02, 0.1)])
 @pytest.mark.parametrize("aim", [True, False])
 @pytest.mark.parametrize("other", [False, True])
@@ -196,6 +197,8 @@ def test_the_bound_on_epsilon_is_the_end_of_the_run_from_zero_on() -> None:
     assert rows.delta_lower(refuted) == 0
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.1, 1.0, 20.0, 700.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-12, 0.3, 1.0])
 def test_any_claim_has_promises_whose_anchors_come_before_them(epsilon: float, delta: float) -> None:

@@ -126,6 +126,7 @@ def test_exceptions_that_tell_the_neighbours_apart_are_a_violation() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(3)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("mechanism", WEIRD)
 def test_any_output_ends_in_a_report(mechanism: Callable[..., Any]) -> None:
     audit = distinguish(mechanism, [0], [1], claimed=1, samples=60)

@@ -89,6 +89,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Known]:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(("content", "answer"), CSV_CASES.values(), ids=list(CSV_CASES))
 def test_a_later_csv_is_read_in_the_pinned_shape_without_a_word(
     content: str | bytes,
@@ -213,6 +214,7 @@ ELEMENTS: dict[str, tuple[str | bytes, dict[str, tuple[int, int, float]]]] = {
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("array", [False, True], ids=["by line", "array"])
 @pytest.mark.parametrize(("element", "answer"), ELEMENTS.values(), ids=list(ELEMENTS))
 def test_a_later_json_object_matters_to_itself_alone(
@@ -280,6 +282,7 @@ def test_an_array_that_is_not_closed_is_no_json_file(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["no mark", "a byte-order mark"])
 @pytest.mark.parametrize("line", ["[1, 2]", "[", "]", '"["', "17", "", "[{}]"])
 def test_the_first_line_of_a_file_of_lines_matters_to_itself_alone(line: str, mark: str, tmp_path: Path) -> None:
@@ -323,6 +326,7 @@ NAMES = ["a[1]", "a*", "a?", "[!b]", "a[", "~a", "a'b", "a{b,c}", "**", "a\\b"]
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(7)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet"])
 def test_a_file_whose_name_is_a_pattern_is_read_itself(name: str, ending: str, tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def clean() -> Known:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("cell", HOSTILE, ids=lambda cell: type(cell).__name__)
 def test_a_cell_of_a_python_object_matters_to_itself_alone(cell: Any, clean: Known) -> None:
     last = pd.DataFrame({"uid": [9], "region": ["elsewhere"], "amount": pd.Series([cell], dtype=object)})
@@ -139,6 +140,7 @@ def test_columns_may_be_called_anything_that_can_be_written() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     "name",
     ["s", "main", "unit rows", "unit kept", "unit groups", "list 0", "unit bounded", "row groups", "key 0", "k0"],

@@ -65,6 +65,7 @@ def brought(table: Any, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(3)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("kind", [*COARSE, *TIMES], ids=str)
 def test_a_time_that_the_database_does_not_have_is_null_and_no_word_tells(kind: Any, tmp_path: Path) -> None:
     far = 2**31 - 1 if kind.bit_width == 32 else 10**17

@@ -133,6 +133,7 @@ def nasty() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_row_makes_a_function_fail_in_the_database(name: str, nasty: duckdb.DuckDBPyConnection) -> None:
     tried = 0
@@ -166,6 +167,8 @@ def test_a_function_leaves_no_nan_no_infinity_and_no_day_that_python_lacks(
         assert found == (0,), f"{name} {types}"
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_over_the_answer_gives_its_type_or_null_and_never_fails(name: str) -> None:
     for expr in calls(name, 2):

@@ -175,6 +175,8 @@ def ids(source: Any, kind: str) -> list[Any]:
     return [value for _, value in sorted(rows, key=lambda r: -1 if r[0] is None else r[0])]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("source", TEXTS)
 def test_a_text_is_an_id_as_the_law_has_it(source: str, tmp_path: Path) -> None:
     cells = SPELLINGS
@@ -212,6 +214,8 @@ EDGES = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "low", "high"),
     [
@@ -283,6 +287,8 @@ REFUSED = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_other_types_are_refused_with_the_line_that_mends_them(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

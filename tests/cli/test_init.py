@@ -128,6 +128,8 @@ def test_foreign_keys_of_a_database_are_proposed_as_links(call: Call) -> None:
     assert answered.exit_code == 0, answered.stderr
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -58,6 +58,8 @@ def test_the_history_names_it_and_the_forecast_passes_it_over(ledger: Path, call
     assert call("ledger", "verify", str(ledger)).exit_code == 0
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("asked", "code", "words"),
     [

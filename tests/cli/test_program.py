@@ -171,6 +171,8 @@ def test_a_terminal_without_greek_letters_shows_question_marks() -> None:
     assert b"?, the privacy cost" in done.stdout
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "args",
     [

@@ -162,6 +162,8 @@ def test_a_file_without_a_header_gets_its_names(tmp_path: Path, monkeypatch: pyt
     assert Path("us.ledger").exists()
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("change", "code", "error"),
     [
@@ -185,6 +187,8 @@ def test_what_cannot_be_answered_has_its_exit_code_and_charges_nothing(
     assert spent(call) == 0.5
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("query", "code"),
     [

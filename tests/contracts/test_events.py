@@ -231,6 +231,7 @@ def test_an_event_comes_back_from_its_stored_form(example: Example) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(3)
 @every
 def test_n_uses_cost_what_an_event_composed_n_times_costs(example: Example) -> None:
     n, d = 7, F(1, 10**5)
@@ -248,6 +249,7 @@ def test_n_uses_cost_what_an_event_composed_n_times_costs(example: Example) -> N
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(4)
 @every
 def test_less_noise_never_costs_less(example: Example) -> None:
     for n, d, e in ((1, F(1, 100), F(0)), (1, F(1, 5000), F(1, 20)), (5, F(1, 5000), F(1)), (100, F(1, 100), F(0))):
@@ -259,6 +261,7 @@ def test_less_noise_never_costs_less(example: Example) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(3)
 @every
 def test_epsilon_falls_with_delta_and_delta_with_epsilon(example: Example) -> None:
     for n in (1, 6):
@@ -272,6 +275,7 @@ def test_epsilon_falls_with_delta_and_delta_with_epsilon(example: Example) -> No
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(3)
 @every
 def test_delta_and_epsilon_answer_each_other(example: Example) -> None:
     one = loss(example.event, 3)

@@ -146,6 +146,7 @@ COSTLIER: dict[str, list[PrivacyLoss]] = {
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", COSTLIER)
 def test_every_bound_rises_with_what_costs_more(name: str) -> None:
     epsilons = [loss.epsilon("1e-6") for loss in COSTLIER[name]]

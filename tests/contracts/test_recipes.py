@@ -47,6 +47,7 @@ SOUND = (*ROWS, EXAMPLES["two_way"], EXAMPLES["descent"])
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(11)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("row", SOUND, ids=str)
 def test_every_recipe_holds_the_contract(row: RecipeRow, check: Any) -> None:
@@ -321,7 +322,7 @@ TWIN = Effort(60, 3, far=2)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("make", "checks"), TWINS, ids=lambda x: getattr(x, "__name__", ""))
 def test_a_broken_twin_is_rejected_for_what_is_broken(make: Callable[[], Any], checks: set[str]) -> None:
     base = next((row for row in EXAMPLES.values() if row.make is make), RecipeRow("a broken twin", make))

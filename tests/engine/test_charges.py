@@ -588,7 +588,8 @@ def taken_apart(ran: list[Ran]) -> tuple[list[Ran], set[str]]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(5)  # of which each kind has three accounts or more, and each account four kinds
+@pytest.mark.sampled(5)
+@pytest.mark.thinned(6)  # of which each kind has three accounts or more, and each account four kinds
 @pytest.mark.parametrize("pays", PAYS)
 @pytest.mark.parametrize("what", ASKED)
 def test_it_is_charged_as_the_page_says_or_refused_before_anything(

@@ -202,6 +202,7 @@ def show(release: Release, case: Case) -> list[Any]:
 
 
 @pytest.mark.sampled(20)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_it_is_refused_and_not_charged_or_charged_and_answered_entirely(case: Case, tmp_path: Path) -> None:
     check_case(case, str(tmp_path / "p.ledger"))

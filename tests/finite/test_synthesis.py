@@ -48,6 +48,8 @@ def test_the_best_guess_of_one_of_k_values_is_randomised_response(k: int, epsilo
     assert 0 <= best.gap < 1e-9
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("n", [2, 5, 8])
 @pytest.mark.parametrize("epsilon", ["0.3", 1, 2])
 @pytest.mark.parametrize("loss", LOSSES)

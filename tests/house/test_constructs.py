@@ -67,6 +67,7 @@ def _spends(sql: str) -> dict[str, Any]:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("line", [c for c in LINES if c.answered], ids=lambda c: c.sql[:60])
 def test_what_is_said_to_be_answered_is_answered(line: Construct, session: Session) -> None:
     assert session.sql(line.sql, **_spends(line.sql)).columns

@@ -44,7 +44,8 @@ LOSSES = (Logistic(), Softmax(3), Hinge(), Squared(), Poisson(high=2.0))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_a_descent_holds_the_contract_of_recipes(loss: RowLoss, unit: PrivacyUnit) -> None:

@@ -127,7 +127,8 @@ def recipe(kind: type[Evaluating] = Evaluating, *, regressor: bool = False, seve
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("given", [{}, {"regressor": True}, {"several": True}], ids=str)
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_an_evaluation_holds_the_contract_of_recipes(given: Any, unit: PrivacyUnit) -> None:

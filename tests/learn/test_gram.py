@@ -38,7 +38,7 @@ def recipe(kind: type[GramSum] = GramSum, *, rows: int = 2, delta: str = "1e-6")
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("kind", [GramSum, GramRegression, NarrowedGram])
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_a_matrix_holds_the_contract_of_recipes(kind: type[GramSum], unit: PrivacyUnit) -> None:

@@ -243,6 +243,8 @@ FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FORGED)
 def test_a_rewritten_lock_is_found(path: Path, key: Path, name: str) -> None:
     with Ledger.open(path) as ledger:

@@ -22,6 +22,8 @@ def outside(t: float, n: int) -> float:
     return float(found)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 def test_the_reach_is_enough_for_any_number_of_equal_weights(confidence: float) -> None:
     reach = laplace_reach(1 - confidence)

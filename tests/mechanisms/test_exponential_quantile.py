@@ -56,6 +56,8 @@ def width(one: list[Fraction], two: list[Fraction]) -> Fraction:
     return max(moves) - min(moves)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("weight", [1, 2])
 @pytest.mark.parametrize("p", SHARES)
 def test_losses_move_within_the_stated_width_and_no_smaller_one_would_do(p: Fraction, weight: int) -> None:
@@ -222,7 +224,7 @@ def true_cells(weights: Counts, p: Fraction) -> set[int]:
 
 
 @pytest.mark.laws
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("p", [*SHARES, Fraction(99, 100)])
 @pytest.mark.parametrize("confidence", [Fraction(9, 10), Fraction(19, 20)])
 def test_the_interval_holds_the_quantile_as_often_as_asked(p: Fraction, confidence: Fraction) -> None:

@@ -178,6 +178,8 @@ def test_any_height_and_place_are_settled_rightly(name: str, minus: int, v: int,
     assert_settled(name, minus, height_, place, value)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("pattern", [ZEROS, ONES, MIXED], ids=["zeros", "ones", "mixed"])
 @pytest.mark.parametrize("name", CASES)
 def test_heights_beside_the_curve_and_beside_cells_are_settled_rightly(name: str, pattern: bytes) -> None:

@@ -165,6 +165,7 @@ def test_the_l2_bound_covers_what_a_brute_force_finds(places: int) -> None:
         assert sum(i * i for i in m) <= grid.l2_squared(norm * grid.step, places)
 
 
+@pytest.mark.exhaustive
 @given(st.lists(st.tuples(st.fractions(-50, 50), st.fractions(-5, 5)), min_size=1, max_size=6), st.integers(-4, 4))
 def test_no_pair_of_real_vectors_breaks_the_three_bounds(pairs: list[tuple[Fraction, Fraction]], exponent: int) -> None:
     grid = Grid(exponent)

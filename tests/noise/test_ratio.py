@@ -45,6 +45,8 @@ def height(name: str, z: mp.mpf) -> mp.mpf:
     return (1 + z * z / d) ** (-mp.mpf(d + 1) / 2)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_square_is_decided_only_if_all_of_it_is_in_or_out(name: str) -> None:
     shape, k = SHAPES[name], 6
@@ -66,6 +68,8 @@ def test_a_square_is_decided_only_if_all_of_it_is_in_or_out(name: str) -> None:
     assert seen[True] > 200 and seen[False] > 50 and seen[None] < 1000
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_region_lies_in_the_square(name: str) -> None:
     z = np.linspace(0, 60, 6001)

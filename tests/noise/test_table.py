@@ -76,7 +76,7 @@ def test_heights_are_certified(rate: Fraction, step: Fraction, power: int, n: in
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("n", [1, 2, 10, 200])
 @pytest.mark.parametrize("name", CASES)
 def test_the_rest_is_bounded(name: str, n: int) -> None:
@@ -123,6 +123,8 @@ def test_every_threshold_is_below_the_true_one_by_less_than_two_units(name: str)
         assert word_ <= mpmath.ldexp(exact, 64) < word_ + 2
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("pattern", [ZEROS, ONES, MIXED], ids=["zeros", "ones", "mixed"])
 def test_words_at_every_kind_of_border_mean_the_right_component(name: str, pattern: bytes) -> None:

@@ -49,7 +49,7 @@ NUMBERS = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("aggregate", NUMBERS)
 def test_with_next_to_no_noise_the_answer_is_the_databases_own(aggregate: str) -> None:
     """The caps do not bite here, so that DuckDB's own aggregates over the raw rows are the truth."""
@@ -127,6 +127,8 @@ SAME = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_two_spellings_of_one_measurement_are_one_question(one: str, other: str) -> None:
     assert plan(f"SELECT {one} AS a FROM t").identity == plan(f"SELECT {other} AS b FROM t").identity
@@ -173,6 +175,8 @@ PUBLIC = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("aggregate", PUBLIC)
 def test_empty_groups_are_finite_numbers_inside_public_bounds_whatever_the_noise(aggregate: str) -> None:
     asked = plan(f"SELECT region, {aggregate} AS a FROM t GROUP BY region", epsilon="0.1")

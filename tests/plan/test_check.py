@@ -296,7 +296,7 @@ TEXT_MUTANTS: list[tuple[str, str, str, str]] = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("name", "old", "new"), [pytest.param(n, o, w, id=f"{n}: {what}") for n, what, o, w in TEXT_MUTANTS]
 )
@@ -335,6 +335,8 @@ def quieter(p: Query, factor: Fraction, which: int = 0) -> Query:
 LESS = Fraction(999, 1000)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", list(SQL))
 def test_a_column_with_less_noise_than_it_needs_is_refused(name: str, relation: Relation) -> None:
@@ -361,6 +363,8 @@ def spans(p: Query) -> list[tuple[int, int]]:
     return [m.span(most) for m in p.question.measures]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("epsilon", ["1/10", 1, 8])
 @pytest.mark.parametrize("relation", list(Relation))
 def test_composition_below_the_sum_of_epsilons_is_followed(relation: Relation, epsilon: Any) -> None:

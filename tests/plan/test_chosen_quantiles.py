@@ -282,6 +282,8 @@ def opened(unit: PrivacyUnit | None = None, *, frame: pd.DataFrame = FRAME, **op
 QUESTION = "SELECT region, MEDIAN(v) AS m FROM t GROUP BY region"
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("p", ["0.3", "0.5", "0.77"])
 @pytest.mark.parametrize("unit", [None, dp.PrivacyUnit.row()], ids=["people", "rows"])
 def test_with_a_large_epsilon_the_chosen_value_is_that_of_numpy(unit: Any, p: str) -> None:
@@ -417,7 +419,8 @@ ODD = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("units", ["one each", "one for all", "nobody"])
 @pytest.mark.parametrize("odd", ODD)
 def test_no_table_makes_a_quantile_fail_or_cost_or_say_anything_else(odd: str, units: str) -> None:

@@ -211,7 +211,8 @@ def test_cells_that_are_no_dates_are_not_counted_and_others_are_clamped() -> Non
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("expression", ["MEDIAN(s)", "HISTOGRAM(s, [DATE '2024-01-02'])", "APPROX_TOP_K(s, 2)"])
 def test_no_unit_moves_dates_further_than_planned(expression: str, relation: Relation) -> None:
@@ -274,6 +275,7 @@ def opened() -> Session:
     )
 
 
+@pytest.mark.exhaustive
 def test_with_hardly_any_noise_dates_are_those_of_numpy() -> None:
     with opened() as s:
         r = s.sql(QUESTION, epsilon=10**7)

@@ -36,7 +36,7 @@ STAGES = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: s.split("(")[0][:6])
 def test_a_text_that_is_multiplied_stage_after_stage_ends(stage: str) -> None:
     assert counted(stage, "length(x) > 8000", stages=3) == PEOPLE

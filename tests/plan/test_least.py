@@ -60,6 +60,8 @@ def test_a_gaussian_sum_has_the_epsilon_of_its_curve(session: Session) -> None:
     assert 99 < plan.error("s") <= 100
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "asked",
     [

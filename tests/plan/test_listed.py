@@ -73,6 +73,7 @@ def test_the_database_finds_each_declared_value_at_its_place(values: list[Scalar
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=4)
 
 
+@pytest.mark.exhaustive
 @given(st.lists(WORDS, min_size=2, max_size=30, unique=True))
 @settings(max_examples=200, derandomize=True)
 def test_texts_of_any_kind_are_found_at_their_places(words: list[str]) -> None:
@@ -117,7 +118,8 @@ ROWS = (
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("groups", [1, 2, 5])
 @pytest.mark.parametrize("keys", ["k", "word", "k, word", "word, day, k", "day"])
 def test_rows_are_cut_to_the_groups_to_which_tallies_are_cut(

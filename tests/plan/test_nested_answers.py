@@ -204,7 +204,7 @@ def test_bins_hold_what_duckdb_counts(text: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("text", [BINS, "SELECT HISTOGRAM(x) FROM t", "SELECT APPROX_TOP_K(x, 2) FROM t"])
 def test_no_unit_moves_a_histogram_further_than_planned(text: str, relation: Relation) -> None:

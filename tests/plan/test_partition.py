@@ -174,7 +174,6 @@ def test_every_estimate_is_unbiased_and_nearly_that_of_least_squares() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_no_count_has_more_noise_than_its_own_part_would_give_it(gaussian: bool) -> None:
     """Of the worst possible move of a layer: with cells alone, wide counts among many would have more."""
@@ -299,7 +298,6 @@ def test_with_hardly_any_noise_counts_are_those_of_the_rows(asked: dict[str, Any
 
 
 @pytest.mark.laws
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 def test_intervals_of_counts_hold_as_often_as_they_say(asked: dict[str, Any]) -> None:
     """Of each count and of sums of counts; half an interval, the broken twin, holds less often."""
@@ -421,6 +419,8 @@ SUMS = {
 }
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 @pytest.mark.parametrize("rest", ["", " HAVING {} > 3", " ORDER BY {}"])
 @pytest.mark.parametrize("name", SUMS)
@@ -439,6 +439,7 @@ def test_a_sum_of_counts_has_no_more_noise_than_apart(name: str, rest: str, aske
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(3)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 @pytest.mark.parametrize("n", [2, 10, 40])
 def test_rounding_is_part_of_the_error(n: int, asked: dict[str, Any]) -> None:
@@ -465,6 +466,7 @@ def test_totals_keep_refusing_what_does_not_add_up() -> None:
         planned("SELECT COUNT(DISTINCT uid) FROM t GROUP BY ROLLUP (region)", UNITS[0])
 
 
+@pytest.mark.exhaustive
 def test_noise_of_both_kinds_is_on_every_level() -> None:
     for asked, law in zip(ASKED, (DiscreteLaplaceNoise, RoundedGaussianNoise), strict=True):
         plan = planned(counting([f"x < {i}" for i in range(1, 60)]), **asked)

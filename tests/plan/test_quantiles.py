@@ -172,7 +172,7 @@ QUESTION = """SELECT region, MEDIAN(amount) AS m, QUANTILE_CONT(amount, 0.9) AS 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("unit", [None, dp.PrivacyUnit.row()], ids=["people", "rows"])
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_with_hardly_any_noise_quantiles_are_those_of_numpy(unit: Any, noise: str) -> None:

@@ -140,7 +140,8 @@ def expected(report: Report, name: str, rows: Sequence[Row], unit: PrivacyUnit) 
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("unit", [ROW, MANY], ids=["rows", "people"])
 @pytest.mark.parametrize("name", SQL)
 def test_reports_count_what_plain_python_counts(name: str, unit: PrivacyUnit) -> None:
@@ -184,7 +185,8 @@ def furthest(plan: Query, world: World, relation: Relation) -> list[tuple[int, i
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(("name", "unit", "world"), WORLDS)
 def test_no_unit_moves_a_report_further_than_planned_and_some_unit_moves_it_as_far(

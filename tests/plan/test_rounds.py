@@ -98,6 +98,8 @@ FORGED = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("old", "new"), FORGED)
 def test_a_text_with_other_weights_is_refused(old: str, new: str) -> None:
     query = planned()

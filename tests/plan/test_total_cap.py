@@ -164,6 +164,8 @@ FORGED = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "what", "old", "new"), FORGED, ids=[f[1] for f in FORGED])
 def test_a_text_that_does_not_keep_it_is_refused(name: str, what: str, old: str, new: str) -> None:
     query = plan(name)

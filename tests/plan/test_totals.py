@@ -141,7 +141,8 @@ def wards(relation: str = "add-remove") -> dp.Session:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("group", ["ROLLUP (a, b, c)", "CUBE (a, b)", "GROUPING SETS ((a, b, c), (b), (c, a), ())"])
 @pytest.mark.parametrize("asked", [{"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"}], ids=str)
@@ -202,6 +203,8 @@ def test_the_error_of_a_plan_with_measured_totals_is_that_of_its_widest_interval
         assert session.plan(MEASURED + "ROLLUP (a, b, c)", epsilon=wanted.epsilon * Fraction(97, 100)).error("n") > 60
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("asked", [{"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"}], ids=str)
 def test_too_little_noise_on_totals_is_found_before_the_charge(relation: str, asked: dict[str, Any]) -> None:

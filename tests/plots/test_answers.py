@@ -220,6 +220,8 @@ def test_declared_codes_and_bins_are_bars(session: Session) -> None:
         assert not {"line", "area"} & set(marks(chart)), key
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("key", "runs"), [("odd", 10), ("date_trunc('month', visit)", 1), ("visit", 60), ("hour + 0", None)]
 )

@@ -30,7 +30,6 @@ def test_another_suffix_is_refused(file: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_the_same_picture_is_the_same_file(tmp_path: Path, suffix: str) -> None:
     for name in ("a", "b"):

@@ -90,6 +90,7 @@ def test_nothing_to_draw_is_refused() -> None:
         plots.privacy(GAUSSIAN, delta=0)
 
 
+@pytest.mark.system
 def test_altair_is_loaded_only_to_draw() -> None:
     code = (
         "import sys; from discreet import accounting, plots; "

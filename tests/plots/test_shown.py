@@ -46,6 +46,7 @@ def test_a_renderer_that_was_chosen_is_obeyed(session: Session) -> None:
     assert "application/json" in bundle and "image/png" not in bundle
 
 
+@pytest.mark.exhaustive
 def test_pictures_stand_beside_and_below_each_other(session: Session) -> None:
     days = by_day(session)
     both = (days | days) & plots.privacy(dp.accounting.pure(1))

@@ -24,6 +24,7 @@ def distance(a: Sequence[int], b: Sequence[int]) -> int:
     return sum((x - y) ** 2 for x, y in zip(a, b, strict=True))
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=300, deadline=None)
 @given(SMALL, st.integers(0, 8))
 def test_the_nearest_whole_numbers_of_a_total(values: list[int], total: int) -> None:

@@ -212,6 +212,8 @@ def test_a_quantile_that_lies_within_the_bounds_is_not_biased(below: int, above:
         assert np.quantile(values, p) == np.quantile(np.clip(values, 0, 100), p)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("value", "known"),
     [

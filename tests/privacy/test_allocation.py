@@ -71,7 +71,7 @@ def losses(mu: float, steps: int, epsilon: float, removes: bool, size: int) -> V
 
 
 @pytest.mark.laws
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("removes", [True, False])
 @pytest.mark.parametrize(("mu", "steps", "epsilon"), [(1.0, 10, 0.3), (2.0, 30, 0.3), (0.5, 20, 0.1)])
 def test_simulations_agree_with_the_curve_and_not_with_a_quarter_more_steps(
@@ -126,6 +126,8 @@ def test_more_steps_lose_less() -> None:
             assert np.all(more < fewer)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("epsilon", [-1e5, -800.0, -700.0, 0.0, 700.0, 800.0, 1e5])
 @pytest.mark.parametrize("mu", [0.0, 1e-9, 1e-5, 11.9, 12.1, 1e3])
 def test_extreme_parameters_stay_within_bounds(epsilon: float, mu: float) -> None:

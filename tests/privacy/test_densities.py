@@ -67,6 +67,7 @@ EXAMPLES: dict[str, tuple[Any, Any, int | None, Callable[[float], F]]] = {
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("p", "q", "largest", "true"), EXAMPLES.values(), ids=EXAMPLES)
 def test_the_finite_pair_lies_above_the_densities_in_both_directions_and_near_them(
     p: Any, q: Any, largest: int | None, true: Any

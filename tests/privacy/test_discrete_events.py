@@ -137,6 +137,7 @@ def test_a_number_of_categories_beyond_floats_is_bounded_from_above(categories: 
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("reach", [F(1, 1000), F(1, 2), F(3), F(40)])
 def test_no_two_outcomes_of_a_bounded_range_cost_more_and_the_best_cost_the_same(reach: F) -> None:
     pair = BoundedRangeEvent(reach).pair()

@@ -75,6 +75,8 @@ def test_a_group_of_three_is_the_event_of_its_family(event: Event, expected: Eve
     assert group(event, 1) is event
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 def test_a_curve_is_the_iterated_trade_off_function_in_both_directions(
@@ -99,6 +101,8 @@ def test_k_steps_of_any_pure_use_cost_what_discrete_laplace_noise_moved_by_k_cos
         assert is_near(at(GroupPair(ApproximatePair(0.5, 0.0), k), x), true, F(1, 10**9))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("mu_squared", "k"), [(F(1), 2), (F(1, 4), 5), (F(1, 100), 8), (F(4), 3)])
 def test_iterating_the_gaussian_curve_gives_the_gaussian_curve_of_k_mu(mu_squared: F, k: int) -> None:
     pair = GroupPair(GaussianPair(mu_squared), k)
@@ -127,7 +131,8 @@ def test_a_sampled_group_costs_what_a_binomial_mixture_costs(mu_squared: F, rate
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("removes", [True, False])
 @pytest.mark.parametrize(
     ("mu_squared", "rate", "k"),

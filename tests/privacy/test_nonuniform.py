@@ -30,6 +30,8 @@ def test_the_sums_are_those_of_the_definition_within_the_stated_error(count: int
             assert mp.fsum(abs(t) for t in terms) <= size[j] * (1 + 1e-12)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_number_of_heights_and_points_stays_within_the_stated_error(seed: int) -> None:
     draw = np.random.default_rng(seed)

@@ -83,7 +83,7 @@ def at(example: Example) -> list[float]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
 def test_a_curve_is_the_definition_of_its_law(example: Example) -> None:
     _, pair, truth, _ = example

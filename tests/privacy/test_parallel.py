@@ -116,6 +116,7 @@ def test_what_another_alternative_dominates_is_left_out() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("larger", "smaller"),
     [

@@ -106,6 +106,8 @@ def test_the_curve_is_that_of_the_enumerated_clones(users: int, odds: int, binar
         assert truth - 1e-15 <= found <= truth * (1 + 1e-8) + 1e-9 * (alpha != 1)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(16))
 def test_no_enumerated_shuffle_lies_above_the_curve(seed: int) -> None:
     odds, users = (2, 4)[seed % 2], 2 + seed % 3
@@ -146,6 +148,7 @@ def test_the_answers_lie_between_the_bounds_of_the_authors_program(
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("alpha", [1.0, 1.01, 1.05, 1.1, 1.15])
 def test_a_few_thousand_users_match_a_double_sum(alpha: float) -> None:
     users, epsilon = 3000, 1.0
@@ -174,6 +177,8 @@ def test_binomial_probabilities_are_ten_times_as_accurate_as_assumed(n: int, dev
     assert shuffling._at_most(size, at)[0] == pytest.approx(float(total), rel=shuffling._SLACK / 10)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("n", "p"), [(1, 0.3), (7, 0.9), (5000, 0.37), (10**6, 0.0025)])
 def test_the_chances_of_clones_are_binomial(n: int, p: float) -> None:
     low, high = shuffling._range(n, p)
@@ -187,6 +192,7 @@ def test_the_chances_of_clones_are_binomial(n: int, p: float) -> None:
     assert binom.sf(high, n, p) < 1e-290
 
 
+@pytest.mark.exhaustive
 def test_more_users_and_binary_answers_lose_less() -> None:
     x = np.linspace(-0.9, 0.9, 19)
     curves = [pair(1.0, users).upper(x) for users in (1, 2, 10, 100, 10_000, 10**6, 1 << 30)]
@@ -196,7 +202,7 @@ def test_more_users_and_binary_answers_lose_less() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("epsilon", "users", "binary"), [(1.0, 10**6, False), (3.0, 50, True), (0.2, 3, False), (700.0, 9, False)]
 )

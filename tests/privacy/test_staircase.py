@@ -54,7 +54,8 @@ def curve(epsilon_zero: F, gamma: F, shift: F, epsilon: float) -> mpf:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("epsilon", "gamma"), CASES)
 def test_the_pair_has_the_curve_of_the_largest_shift(epsilon: F, gamma: F) -> None:
     got = StaircasePair(float(epsilon), gamma).delta(np.array(GRID))
@@ -65,7 +66,7 @@ def test_the_pair_has_the_curve_of_the_largest_shift(epsilon: F, gamma: F) -> No
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(7)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("epsilon", "gamma"), CASES)
 def test_no_smaller_shift_has_a_larger_curve_at_any_epsilon(epsilon: F, gamma: F) -> None:
     pair = StaircasePair(float(epsilon), gamma)

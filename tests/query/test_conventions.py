@@ -96,6 +96,8 @@ ALIKE = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("sql", "plain"), ALIKE, ids=[sql for sql, _ in ALIKE])
 def test_an_older_or_another_spelling_is_the_same_question(session: Session, sql: str, plain: str) -> None:
     epsilon = None if "OPTIONS" in plain else 1
@@ -242,6 +244,7 @@ def test_a_units_part_of_each_group_is_clamped_to_the_bounds(session: Session) -
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("keys", [None, "region"])
 def test_one_unit_moves_what_is_within_bounds_as_far_as_planned_and_no_further(

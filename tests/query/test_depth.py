@@ -72,6 +72,7 @@ def test_a_question_nests_as_deep_as_people_write(shape: Callable[[int], str]) -
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("depth", [40, 80, 200])
 def test_one_that_nests_deeper_is_answered_or_refused_and_is_no_bug_of_ours(

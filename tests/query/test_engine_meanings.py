@@ -198,14 +198,16 @@ def _is_stated(form: str, args: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("form", ONE)
 def test_a_form_with_one_place_means_what_it_means_in_duckdb(form: str, database: duckdb.DuckDBPyConnection) -> None:
     assert [t for t in texts(form) if disagrees(t, database)] == []
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("form", TWO)
 def test_a_form_with_two_places_means_what_it_means_in_duckdb(form: str, database: duckdb.DuckDBPyConnection) -> None:
     sample = random.Random(form).sample(texts(form), SAMPLE)

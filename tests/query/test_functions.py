@@ -56,6 +56,7 @@ def same(here: Any, there: Any, slack: float) -> bool:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(14)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 def test_a_function_means_the_same_in_python_and_in_the_database(name: str) -> None:
     exprs = list(exact_calls(name))

@@ -34,6 +34,8 @@ def times(n: int, on: str = "", table: str = "r") -> str:
     return f"people p {' '.join(joins)}"
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "source",
     [

@@ -100,7 +100,7 @@ def sessions(source: Path) -> Iterator[dict[bool, dp.Session]]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("key", "many", "declared"), [*((k, n, False) for k, n in FREE.items()), *((k, n, True) for k, n in WITHIN.items())]
 )
@@ -142,6 +142,7 @@ def test_notes_say_what_can_be_in_no_group(sessions: dict[bool, dp.Session]) -> 
     assert "In no group: rows in which 'g' is undeclared." in notes("k", declared=True)
 
 
+@pytest.mark.exhaustive
 def test_a_large_grid_gives_way_to_a_selection_where_there_is_a_delta() -> None:
     rows = pd.DataFrame({"id": range(400), "x": pd.array([7] * 200 + [-3] * 100 + [None] * 100, dtype="Int64")})
     grid = {"x": dp.Range(0, 100_000, integer=True)}

@@ -36,7 +36,8 @@ MEANT = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("text", MEANT)
 def test_a_link_holds_the_units_equal_where_rows_meet(text: str) -> None:
     question = read(text.format(u=""), LINKED)

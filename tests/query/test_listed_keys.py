@@ -45,6 +45,8 @@ def groups(session: dp.Session, sql: str) -> list[tuple[Any, ...]]:
     return session.plan(sql, epsilon=1).query.question.keys.all()
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "frame", [dict, pd.DataFrame, pl.DataFrame, pa.table], ids=["dict", "pandas", "polars", "arrow"]
 )

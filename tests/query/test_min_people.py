@@ -73,6 +73,8 @@ def test_what_is_no_number_of_people_is_refused(wrong: Any) -> None:
             session.plan(CLAUSE.format(wrong), epsilon=1, delta="1e-4", dialect="bigquery")
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("least", [1, 2, 7])
 def test_chances_of_neighbours_differ_as_the_promise_allows(relation: str, least: int) -> None:

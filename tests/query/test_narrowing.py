@@ -30,6 +30,8 @@ def bounds(aggregate: str, where: str) -> tuple[float, float]:
     return float(value.low * value.step), float(value.high * value.step)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("where", "low", "high"),
     [

@@ -75,7 +75,8 @@ NOT_READ = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("text", READ)
 def test_a_quantile_by_place_is_the_quantile(text: str) -> None:
     r = random.Random(text)

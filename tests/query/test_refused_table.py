@@ -175,6 +175,7 @@ def test_every_row_of_the_table_is_here() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(3)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("row", ROWS)
 def test_what_the_table_says_is_so(row: str) -> None:
     refused, answered = ROWS[row]

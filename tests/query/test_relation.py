@@ -202,7 +202,8 @@ QUESTIONS = [" ".join(q.split()) for q in _TEXT.split(";")]
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_the_nested_text_answers_what_the_database_answers(sql: str) -> None:
     question = read(sql)
@@ -212,7 +213,8 @@ def test_the_nested_text_answers_what_the_database_answers(sql: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_the_rows_of_a_unit_are_the_same_when_it_is_alone(sql: str) -> None:
     question = read(sql)
@@ -225,6 +227,7 @@ def test_the_rows_of_a_unit_are_the_same_when_it_is_alone(sql: str) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(15)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_the_second_derivation_accepts_the_text(sql: str) -> None:
     assert planned(sql).question.relation is not None or "JOIN" not in sql
@@ -268,7 +271,8 @@ def test_not_in_with_nulls_follows_each_units_own_list() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_the_order_in_which_rows_are_stored_changes_nothing(sql: str) -> None:
     question = read(sql)
@@ -302,6 +306,8 @@ def test_a_database_error_cannot_come_from_one_row() -> None:
         pytest.fail(str(error))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sql", "once"),
     [

@@ -140,7 +140,7 @@ def stored() -> duckdb.DuckDBPyConnection:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_of_tpch_is_answered_as_the_database_answers_it(name: str) -> None:
     question = read(QUERIES[name], tables(WIDE))
@@ -149,6 +149,8 @@ def test_a_query_of_tpch_is_answered_as_the_database_answers_it(name: str) -> No
     assert found == exact(QUERIES[name], stored(), question)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_of_tpch_passes_the_second_derivation(name: str) -> None:
     plan = planned(QUERIES[name], tables(3))

@@ -154,7 +154,8 @@ SAME: list[tuple[str, str]] = [
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(("sql", "plain"), SAME, ids=[sql for sql, _ in SAME])
 def test_a_spelling_means_what_duckdb_makes_of_its_own(
     session: dp.Session, monkeypatch: pytest.MonkeyPatch, sql: str, plain: str

@@ -33,6 +33,7 @@ def read(text: str) -> Expr:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(10)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(
     "text",
     [

@@ -269,6 +269,8 @@ def with_two_columns(a: Column, b: Column) -> list[Expression]:
 ALIKE = [(k, k) for k in (Kind.INT, Kind.REAL, Kind.BOOL, Kind.TEXT)]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("left", "right"), [*ALIKE, (Kind.INT, Kind.REAL), (Kind.REAL, Kind.INT)])
 def test_every_operation_agrees_with_duckdb_on_every_pair_of_corners(
     database: duckdb.DuckDBPyConnection, left: Kind, right: Kind
@@ -279,7 +281,7 @@ def test_every_operation_agrees_with_duckdb_on_every_pair_of_corners(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("kind", [Kind.BOOL, Kind.INT, Kind.REAL, Kind.TEXT])
 @given(data=st.data())
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

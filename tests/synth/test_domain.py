@@ -35,6 +35,8 @@ CASES: list[tuple[Fact, Type, str, list[tuple[Any, int]]]] = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("fact", "kind", "sql", "cells"), CASES, ids=lambda case: str(case)[:40])
 def test_sql_finds_the_cells_and_samples_lie_in_them(fact: Fact, kind: Type, sql: str, cells: Any) -> None:
     column = SynthColumn.of('my "x"', fact, kind, 100)

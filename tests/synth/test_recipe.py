@@ -58,6 +58,7 @@ def synthesis(kind: type[AdaptiveSynthesis] = Chosen, **changed: Any) -> Adaptiv
 
 
 @pytest.mark.exhaustive
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_a_synthesis_holds_the_contract_of_recipes(unit: PrivacyUnit, relation: Relation) -> None:
@@ -119,7 +120,8 @@ def table(relation: Relation = Relation.ADD_REMOVE, rows: int = 2) -> TableSchem
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
 def test_the_charge_is_the_sum_of_the_events_of_its_noise_scales(epsilon: str, relation: Relation) -> None:

@@ -61,6 +61,7 @@ def session(frame: pd.DataFrame = FRAME, **given: Any) -> Session:
     return dp.connect({"people": frame}, population="p", **{"ledger": ":memory:", **said})
 
 
+@pytest.mark.exhaustive
 def test_a_synthesis_is_charged_once_and_answered_again_from_the_ledger(tmp_path: Path) -> None:
     with session(ledger=tmp_path / "a.ledger") as s:
         plan = s.plan_synthesis(**ASKED)
@@ -160,6 +161,7 @@ def test_a_model_file_has_all_but_the_certificate(tmp_path: Path, made: Syntheti
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("asked", "error", "words"),
     [

@@ -150,7 +150,9 @@ def mwem_errors(worlds: Iterator[Any], epsilon: int, rows: int) -> tuple[float, 
     return recipe.bound(plan, rows), found
 
 
-@pytest.mark.parametrize("every", [60, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "every", [60, pytest.param(4, marks=pytest.mark.exhaustive), pytest.param(1, marks=pytest.mark.slow)]
+)
 def test_the_bound_of_mwem_holds_on_small_worlds(every: int) -> None:
     """All multisets of 12 rows over four combinations; a bound below 12 says something."""
     worlds = [world.records for world in databases(range(4), 12, relation="replace")][::every]
@@ -186,7 +188,9 @@ def online_errors(world: Any, epsilon: int, error: int, rounds: int = 1) -> tupl
 WORLDS = list(databases([0, 1, 2, 3], 3, relation="replace"))
 
 
-@pytest.mark.parametrize("every", [20, pytest.param(1, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "every", [20, pytest.param(4, marks=pytest.mark.exhaustive), pytest.param(1, marks=pytest.mark.slow)]
+)
 def test_the_bound_of_answers_holds_on_small_worlds(every: int) -> None:
     """Each database of three rows, ten times over: all answers are within the error, and no query is left."""
     for world in WORLDS[::every]:

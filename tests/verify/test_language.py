@@ -46,7 +46,7 @@ def judged(claim: PlanClaim, among: Sequence[TableSchema]) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_questions_over_several_tables_hold_as_they_are(sql: str) -> None:
     try:
@@ -58,7 +58,8 @@ def test_questions_over_several_tables_hold_as_they_are(sql: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", list(SQL))
 def test_questions_over_one_table_hold_as_they_are(name: str, relation: Relation) -> None:

@@ -47,6 +47,7 @@ def claim(group: str, caps: tuple[int, int], relation: Relation, span: tuple[int
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(4)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("group", GROUPS)

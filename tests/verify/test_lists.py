@@ -62,6 +62,8 @@ def honest(sql: str) -> Document:
     return found
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("key", [*KEYS, *DERIVED])
 def test_honest_keys_of_every_type_are_accepted(key: str) -> None:
     assert check(honest(f"SELECT {key} AS k, COUNT(*) AS n FROM t GROUP BY 1")).ok

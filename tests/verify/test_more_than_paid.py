@@ -177,7 +177,8 @@ def test_the_largest_of_equal_zeros_is_the_one_that_came_first() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("kind", ["add-remove", "replace", "each row"])
 @pytest.mark.parametrize("more", [["7"], ["7", "7"]])
 def test_a_report_has_as_many_counts_as_its_statement(kind: str, more: list[str]) -> None:
@@ -209,6 +210,7 @@ def beyond(release: dict[str, Any]) -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(7)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("change", [more_nodes, longer, shorter, beyond])
 @pytest.mark.parametrize("name", ["a histogram", "quartiles", "a mode", "extremes"])
 @pytest.mark.parametrize("kind", ["add-remove", "each row"])
@@ -318,6 +320,7 @@ def test_no_group_that_was_declared_stands_for_another() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(7)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", ["caps chosen", "both chosen", "bounds chosen"])
 @pytest.mark.parametrize(
     "ranges",

@@ -71,6 +71,7 @@ def test_what_is_quoted_may_be_anything() -> None:
 
 @pytest.mark.exhaustive
 @pytest.mark.sampled(9)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", [*SINGLE, *SEVERAL])
 def test_the_statements_of_honest_certificates_are_plain(name: str) -> None:
     several = name in SEVERAL

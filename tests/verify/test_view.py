@@ -87,7 +87,7 @@ MUTANTS = {
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_view_that_is_another_is_refused(mutant: str, tmp_path: Path) -> None:
     kind, old, new = MUTANTS[mutant]

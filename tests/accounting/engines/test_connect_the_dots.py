@@ -37,6 +37,7 @@ def grid_law(pair: Pair, step: float) -> GridLaw:
     return connect_the_dots(pair, step, *ends)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=60, deadline=None)
 @given(PAIRS, st.floats(0.003, 0.3), st.floats(-1.5, 1.5))
 def test_a_grid_law_is_above_the_true_curve(case: Case, step: float, epsilon: float) -> None:

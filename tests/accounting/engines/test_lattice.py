@@ -28,6 +28,8 @@ from tests.privacy import curves
 GAUSSIANS = [(2, F(1, 4)), (10, F(1, 100)), (100, F(1, 100)), (20, F(9))]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12, 1e-30])
 @pytest.mark.parametrize(("n", "mu_squared"), GAUSSIANS)
 def test_gaussian_uses_are_one_gaussian_use(n: int, mu_squared: F, delta: float) -> None:
@@ -180,6 +182,8 @@ CURVES: list[tuple[Pair, int, Callable[[float], F]]] = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-14])
 @pytest.mark.parametrize(("pair", "n", "truth"), CURVES, ids=["gaussian", "many tilts", "response"])
 def test_a_few_tilts_bound_the_whole_curve(pair: Pair, n: int, truth: Callable[[float], F], delta: float) -> None:

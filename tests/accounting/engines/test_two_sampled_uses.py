@@ -57,6 +57,7 @@ def test_bounds_of_small_samples_are_as_near_as_digits_allow(
     assert found.upper - found.lower <= max(4e-7 * found.upper, 3e-11)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("removes", [True, False])
 def test_chords_are_above_and_tangents_below_the_integral_over_every_outcome(removes: bool) -> None:
     sigma, q, epsilon = 1.7, 3e-4, 2e-4
@@ -134,6 +135,7 @@ def test_few_uses_of_small_cost_are_bounded_closely(sigma: float, rate: str, ste
     assert upper >= max(b.lower for b in sides if b is not None)
 
 
+@pytest.mark.exhaustive
 def test_a_delta_above_that_at_zero_costs_nothing_in_either_direction() -> None:
     sigma, rate, steps, delta = 0.54509, "1.108e-05", 75, 0.000164187
     assert (accounting.gaussian(sigma).poisson(F(rate)) * steps).bounds(delta) == (0.0, 0.0)

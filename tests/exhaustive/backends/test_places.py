@@ -43,6 +43,7 @@ def test_rows_are_guessed_and_no_guess_is_no_failure(tmp_path: Path) -> None:
         assert rows_about(connection, "none") == 0
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(
     ("bits", "first"), [(20, 0), (20, -7), (20, 2**31 - 3), (20, -(2**62)), (24, -7), (24, 2**31 - 3)]
 )

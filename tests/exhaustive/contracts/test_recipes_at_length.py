@@ -25,11 +25,9 @@ def name_of(part: Any) -> str:
     return part.value if isinstance(part, Relation) else getattr(part, "__name__", str(part))
 
 
-IN_TURN = [pytest.param(*case, marks=() if i % 3 == 0 else pytest.mark.slow) for i, case in enumerate(CASES)]
-"""A third runs in the tier, since each recipe holds the same contract on fewer people in `tests/contracts`."""
-
-
-@pytest.mark.parametrize(("row", "relation", "check"), IN_TURN, ids=name_of)
+# few, since each recipe holds the same contract on fewer people in `tests/contracts`
+@pytest.mark.thinned(12)
+@pytest.mark.parametrize(("row", "relation", "check"), CASES, ids=name_of)
 def test_every_recipe_holds_the_contract_at_length(row: RecipeRow, relation: Relation, check: Any) -> None:
     effort = replace(THOROUGH, newcomers=3) if row.slow else THOROUGH
     assert list(check(row, relation, effort)) == []

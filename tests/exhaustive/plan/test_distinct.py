@@ -107,6 +107,7 @@ TRIO = World(UNIVERSE[:2], units=(1, 2, 3), max_rows_per_unit=1, unit="uid")
 ROWS = World(UNIVERSE, units=(1, 2))
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize(
@@ -152,6 +153,7 @@ def summing(unit: PrivacyUnit, relation: Relation, bounds: tuple[int, int] = (-2
     return make_query(text, [t], population="p", version=None, epsilon=1, delta="1e-6")
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("case", SUMS)
 def test_no_unit_moves_the_sum_of_different_values_further_than_planned(case: str, relation: Relation) -> None:

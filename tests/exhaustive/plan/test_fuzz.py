@@ -43,6 +43,7 @@ def databases() -> Iterator[Databases]:
     found.close()
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_breaks_on_random_questions_of_random_neighbours(seed: int, databases: Databases) -> None:
     answered = 0
@@ -57,6 +58,7 @@ SOURCES = (8000, 8004, 8008, 8012, 8016, 8020, 8032, 8044, 8052, 8060, 8092, 809
 """A seed for each kind of source."""
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", SOURCES)
 def test_nothing_breaks_on_random_questions_of_files_and_frames_that_are_rewritten(
     seed: int, databases: Databases

@@ -118,6 +118,7 @@ CASES = [
 
 
 @pytest.mark.sampled(5)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(("keys", "unit", "world", "private"), CASES)
 def test_no_unit_moves_the_engines_answer_further_than_planned_and_some_unit_moves_it_as_far(
@@ -133,6 +134,7 @@ def test_no_unit_moves_the_engines_answer_further_than_planned_and_some_unit_mov
         assert f == as_tuple(s)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("private", [False, True])
 def test_when_every_hash_collides_the_keys_alone_bound_a_units_groups(private: bool, relation: Relation) -> None:
@@ -327,7 +329,8 @@ CAPPED = [PrivacyUnit("uid", max_contributions=2), PrivacyUnit("uid", 2, 2, max_
 ORDERED = "hash(u, g0, v0, v1, $secret), g0, v0, v1"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("private", [False, True])
 @pytest.mark.parametrize("unit", CAPPED, ids=["alone", "beside others"])

@@ -185,6 +185,7 @@ def size(reads: tuple[str, ...]) -> int:
 
 
 @pytest.mark.sampled(6)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", SHAPES)
 def test_no_unit_moves_a_shape_further_than_planned_and_some_unit_moves_it_as_far(name: str) -> None:
     shape = SHAPES[name]

@@ -107,6 +107,7 @@ def range_moved(law: ExponentialQuantile, cells: int, mine: Leaves, theirs: Leav
     return found
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("by", ["", "g", "h", "g, b", "x % 2"])
 @pytest.mark.parametrize("relation", list(Relation))
 def test_one_unit_moves_all_statements_of_a_question_together_by_no_more_than_is_charged(

@@ -161,6 +161,7 @@ def level_moves(plan: Query, world: World, relation: Relation, level: int) -> li
     ]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(("text", "unit", "world", "private"), CASES)
 def test_no_unit_moves_a_level_further_than_planned_and_some_unit_moves_it_as_far(

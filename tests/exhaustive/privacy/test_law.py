@@ -88,6 +88,7 @@ def test_far_above_a_large_power_the_rule_still_meets_the_integral() -> None:
     )
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("sigma", "rate", "level"), [(0.6, 1e-3, 0.05), (0.6, 1e-3, 2.0), (3.0, 0.02, 0.1), (1.2, 1e-5, 0.01)]
 )
@@ -216,6 +217,7 @@ def test_many_laws_of_atoms_together_are_their_sum() -> None:
     assert float(error.max()) < 1e-9
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("sigma", "rate", "c", "y"), [(0.8, 1e-3, 2.0, 30.0), (3.0, 0.3, 1.0, 20.0), (0.3, 0.999, 3.0, 9.0)]
 )

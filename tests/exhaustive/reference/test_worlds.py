@@ -87,6 +87,7 @@ def test_neighbours_are_mutual() -> None:
         assert all(t != n for t, n in pairs)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("private", [False, True])
 def test_cells_are_sums_over_units_so_the_fast_way_is_the_slow_way(relation: Relation, private: bool) -> None:
@@ -103,6 +104,7 @@ def test_cells_are_sums_over_units_so_the_fast_way_is_the_slow_way(relation: Rel
 SHAPES = [(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 1, 2), (2, 2, 1), (3, 1, 1), (3, 2, 1), (3, 3, 1), (4, 2, 1), (4, 3, 1)]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(("G", "k", "m"), SHAPES)
 @pytest.mark.parametrize("bounds", [(0, 3), (-2, 3), (-3, 0), (1, 3), (-3, -1), (-3, 3)])
 @pytest.mark.parametrize("relation", Relation)

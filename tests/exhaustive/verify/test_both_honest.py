@@ -22,6 +22,7 @@ from tests.verify.asked_both import ASKED, KINDS, asked, both, exported, honest
 from tests.verify.forging import rewrite, sealed
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ASKED)
 def test_what_was_released_is_accepted(name: str, kind: str) -> None:

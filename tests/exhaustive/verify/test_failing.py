@@ -101,6 +101,7 @@ def fails(expression: str, row: str) -> bool:
         return False
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(("expression", "row"), FAILING, ids=lambda v: str(v)[:40])
 def test_what_fails_on_some_row_is_found(expression: str, row: str) -> None:
     assert fails(expression, row) and not fails(expression, GOOD)

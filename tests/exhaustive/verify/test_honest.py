@@ -29,6 +29,7 @@ ASKED = [
 
 
 @pytest.mark.sampled(10)
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize(("name", "kind", "several"), ASKED, ids=lambda v: str(v))
 def test_what_was_released_is_accepted(name: str, kind: str, several: bool) -> None:
     where = session(kind, several)

@@ -53,6 +53,8 @@ def test_no_ratio_of_densities_exceeds_epsilon(law: SmoothLaw, epsilon: Fraction
     assert worst(law, c) <= float(epsilon) * (1 + 1e-12) + 1e-12
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 @pytest.mark.parametrize("degrees", [1, 2, 3, 7])
 def test_student_t_uses_all_of_epsilon_and_a_little_less_noise_is_not_private(degrees: int, epsilon: Fraction) -> None:

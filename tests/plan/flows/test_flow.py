@@ -95,6 +95,8 @@ def every() -> World:
     return worlds(3, 3, (0, 1, 2))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("caps", CAPS)
 def test_a_flow_is_the_least_cut_and_no_unit_moves_it_by_more_than_its_cap(every: World, caps: tuple[int, int]) -> None:
     found = flows(every, *caps)
@@ -139,7 +141,6 @@ def test_the_difference_of_two_flows_moves_by_one_cap_or_by_both() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("twin", "shape", "values"), [(rows_in_order, (3, 4), (0, 1)), (greedy, (2, 3), (0, 1, 2, 3))])
 def test_cutting_in_an_order_is_found_out(twin: Answers, shape: tuple[int, int], values: tuple[int, ...]) -> None:
     every = worlds(*shape, values)

@@ -147,7 +147,6 @@ def test_one_column_costs_each_by_its_own_sensitivity() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", list(Kind))
 def test_with_a_delta_the_charge_holds_by_the_accountant(kind: Kind) -> None:
     delta = Fraction(1, 10**6)

@@ -145,6 +145,7 @@ def test_moment_generating_functions_are_those_of_the_loss(law: Any, losses: Any
         assert abs(complex(mp.exp(complex(value[0])) / truth) - 1) <= float(error[0]) + 1e-12
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("rate", [1e-5, 0.01, 0.5])
 @pytest.mark.parametrize("removes", [True, False])
 def test_the_curve_of_one_sample_is_its_definition(rate: float, removes: bool) -> None:
@@ -258,6 +259,7 @@ def test_a_rate_next_to_one_meets_the_truth() -> None:
     assert found.lower <= 154.5340963377331373 <= found.upper <= 154.53409634
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("sigma", [1e-3, 10.0, 1e4])
 @pytest.mark.parametrize("rate", [2.0**-1074, 1e-9, 1 - 2.0**-53])
 def test_extreme_parameters_are_answered_or_refused(sigma: float, rate: float) -> None:
