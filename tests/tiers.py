@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from itertools import chain, combinations
 from pathlib import Path
 
@@ -10,8 +11,8 @@ import pytest
 from _pytest.mark.expression import Expression
 
 TIERS = ("laws", "exhaustive", "system")
-MARKERS = {"sampled": "sample", "slow": "slow", "thinned": "slow", "unseeded": "unseeded"}
-"""Words in a file of a tier's folder, and the marker that its tests may carry beside the tier's."""
+MARKERS = {"sampled": "sample", "thinned": "slow"} | {name: name for name in (*TIERS, "slow", "unseeded")}
+"""What a file's text may mark tests with, and the marker that they then carry."""
 
 GOLDEN = (5**0.5 - 1) / 2
 """Multiples of it lie evenly in [0, 1) after each: so do the cases of a thinned family, whatever they are made of."""
@@ -19,6 +20,7 @@ GOLDEN = (5**0.5 - 1) / 2
 HERE = Path(__file__).parent
 
 
+@cache
 def tier_of(path: Path) -> str | None:
     """Return the tier of the tests in a file; None where each test says it itself, or is in the default tier."""
     folder = path.relative_to(HERE).parts[0] if path.is_relative_to(HERE) else ""
@@ -27,12 +29,12 @@ def tier_of(path: Path) -> str | None:
 
 def may_choose(expression: str, path: Path) -> bool:
     """Return whether `-m` may choose a test of a file, from its folder and from the markers that its text names."""
-    tier = tier_of(path)
-    if tier is None or not expression:
+    if not expression:
         return True
-    may = [marker for word, marker in MARKERS.items() if word in path.read_text(encoding="utf-8")]
+    tier, text = tier_of(path), path.read_text(encoding="utf-8")
+    may = {given for name, given in MARKERS.items() if f"mark.{name}" in text}
     some = chain.from_iterable(combinations(may, size) for size in range(len(may) + 1))
-    return any(_chooses(expression, {tier, *have}) for have in some)
+    return any(_chooses(expression, {*have, tier} - {None}) for have in some)
 
 
 def _chooses(expression: str, markers: set[str]) -> bool:

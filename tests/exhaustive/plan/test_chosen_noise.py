@@ -10,7 +10,7 @@ import pytest
 
 from discreet.errors import DiscreetError, InvalidParameter
 from tests.meanings import fixture
-from tests.meanings.adapter import connected
+from tests.meanings.adapter import connected, plan
 
 
 def widths(query: Any) -> dict[str, float]:
@@ -38,7 +38,7 @@ def test_no_stored_query_costs_more_or_is_wider_than_with_laplace_noise(every: i
         session = sessions.setdefault(case["world"], None) or connected(worlds[case["world"]])
         sessions[case["world"]] = session
         try:
-            chosen, known = session.plan(case["sql"], **asked), session.plan(case["sql"], **asked, noise="laplace")
+            chosen, known = plan(session, case["sql"], asked), plan(session, case["sql"], asked | {"noise": "laplace"})
         except DiscreetError:
             continue
         assert chosen.price == known.price

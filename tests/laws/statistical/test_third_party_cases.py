@@ -17,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import brentq
+from scipy.special import ndtr
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import Audit, distinguish
@@ -76,7 +77,7 @@ def shown_by(case: Case, samples: int) -> float:
     else:
         mu = allowed(case) * stretch(case)
         t = np.linspace(case.sampled["epsilon"], case.sampled["epsilon"] + 40 * mu, 4000)
-        p, q = stats.norm.cdf(mu / 2 - t / mu), stats.norm.cdf(-mu / 2 - t / mu)
+        p, q = ndtr(mu / 2 - t / mu), ndtr(-mu / 2 - t / mu)
     excess = (p - grown * q - claimed) / np.sqrt(p + grown * grown * q + 1e-300)
     return float(excess.max()) * math.sqrt(samples)
 
@@ -95,8 +96,8 @@ def allowed(case: Case) -> float:
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """δ at ε of μ-GDP: Balle, Wang 2018, Theorem 8."""
-    below = stats.norm.cdf(mu / 2 - epsilon / mu)
-    return float(below - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu))
+    below = ndtr(mu / 2 - epsilon / mu)
+    return float(below - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
 
 
 def stretch(case: Case) -> float:
