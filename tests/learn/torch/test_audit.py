@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from discreet import audit
+from discreet.accounting import gaussian
 from discreet.learn.torch import PrivateTrainer
 from discreet.learn.torch.batches import RowBatch
 from discreet.learn.torch.clipping import Clipper
@@ -97,3 +98,34 @@ def test_layers_that_are_each_clipped_to_the_whole_limit_are_caught(monkeypatch:
 
     monkeypatch.setattr(Clipper, "sums", sums)
     assert audited().violated
+
+
+def audited_over_steps(participations: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the audit of 18 passes of two steps each, whose noise is correlated."""
+    rows = np.eye(M, dtype=np.float32)
+    if participations is not None:
+        monkeypatch.setattr("discreet.learn.torch.batches.Parts.participations", lambda self, times: participations)
+
+    def loss(model: nn.Module, x: Tensor) -> Any:
+        return -1000 * model(x)[:, 0]
+
+    def train(data: Any) -> Any:
+        model = nn.Linear(M, 1, bias=False)
+        nn.init.zeros_(model.weight)
+        asked: dict[str, Any] = {"noise_multiplier": 1, "steps": 36, "rows": M, "batch_size": M // 2}
+        sgd = torch.optim.SGD(model.parameters(), lr=1.0)
+        t = PrivateTrainer(
+            model, loss, sgd, (torch.from_numpy(data),), max_grad_norm=1.0, noise="banded", sampling="cyclic", **asked
+        )
+        assert t.fit().privacy_loss == gaussian(1)
+        return model.weight.detach()[0].numpy()
+
+    return audit.one_run(train, rows, lambda found, row: float(found @ row), gaussian(1), seed=3)
+
+
+def test_correlated_noise_keeps_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not audited_over_steps(None, monkeypatch).violated
+
+
+def test_noise_for_one_of_18_participations_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert audited_over_steps(1, monkeypatch).violated
