@@ -34,7 +34,8 @@ def may_choose(expression: str, path: Path) -> bool:
     tier, text = tier_of(path), path.read_text(encoding="utf-8")
     may = {given for name, given in MARKERS.items() if f"mark.{name}" in text}
     some = chain.from_iterable(combinations(may, size) for size in range(len(may) + 1))
-    return any(_chooses(expression, {*have, tier} - {None}) for have in some)
+    own = () if tier is None else (tier,)
+    return any(_chooses(expression, {*have, *own}) for have in some)
 
 
 def _chooses(expression: str, markers: set[str]) -> bool:
