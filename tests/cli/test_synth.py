@@ -63,7 +63,7 @@ def test_rows_and_models_are_written_and_the_second_time_is_free(samples: Path, 
         (BUDGET, "-o must name a file"),
         (("-o", "adult.parquet", *BUDGET), "would be written over"),
         (("-o", "none/a.csv", *BUDGET), "no such folder"),
-        (("-o", "a.csv"), "add --budget 3,1e-6."),
+        (("-o", "a.csv"), "add --budget 3,1e-5."),
         (("-o", "a.csv", *BUDGET, "--label", "age1"), "--label age1 is none of the columns"),
         (("-o", "a.csv", *BUDGET, "--delta", "0"), "δ above 0"),
     ],
@@ -82,6 +82,13 @@ def test_columns_that_are_not_declared_are_not_read(samples: Path, call: Call) -
     assert refused.exit_code == 2
     assert "--range" in refused.stderr or "--values" in refused.stderr
     assert "when you connect" not in refused.stderr
+
+
+def test_hints_name_options_that_the_command_has(samples: Path, call: Call) -> None:
+    refused = call("synth", "clinic_visits.parquet", "--range", "cost=0:2000", "--epsilon", "1", "-o", "a.csv")
+    assert refused.exit_code == 2
+    assert "add --unit COLUMN --max-rows 10 (or --each-row" in refused.stderr
+    assert "--max-groups" not in refused.stderr
 
 
 def test_a_budget_without_delta_is_told_to_have_some(samples: Path, call: Call) -> None:

@@ -156,8 +156,9 @@ def command(
             output.say(str(found))
             if evaluate_where is None:
                 output.remark("Measured on the rows that it was fitted to; --evaluate-where names others.")
-        free = fitted.stored and (found is None or found.stored)
-        paid = "Answered from the ledger, free" if free else "Charged"
+        receipts = [fitted._received()[0], *([] if found is None else [found._receipt])]
+        costs = [spelled(r.paid.claim().charged) for r in receipts if not r.stored]
+        paid = f"Charged {' and '.join(costs)}" if costs else "Answered from the ledger, free"
         output.remark(f"{paid}; left for {session.population!r} in {call.shown}: {spelled(session.remaining)}.")
 
 

@@ -64,7 +64,11 @@ def json_text(value: object) -> str:
 
 def error(problem: DiscreetError, *, as_json: bool, typed: Sequence[str] = ()) -> None:
     """Print an error of ours, its arguments as options; for missing facts also the command as typed, with them."""
-    from discreet.cli.hints import for_command_line
+    from discreet.cli import hints
+
+    def for_command_line(text: str) -> str:
+        said = hints.for_command_line(text)
+        return said.replace("--max-groups 3 ", "") if typed[:1] == ["synth"] else said  # its rows have no groups
 
     added = " ".join(for_command_line(fact.say) for fact in problem.missing if fact.kind not in ("", "policy"))
     line = f"{_quoted(['discreet', *typed])} {added}" if added and typed else ""

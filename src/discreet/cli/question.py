@@ -291,7 +291,7 @@ class QueryCall:
             if known:
                 raise
         if self.delta or any(fact.say.startswith("delta=") for fact in missing):
-            delta = max(self.delta, Fraction(1, 10**6))
+            delta = max(10 * self.delta, Fraction(1, 10**6))  # all of it in the first query would end the rest
             said = f"budget=dp.Budget(epsilon=3, delta={decimal(delta)})"
             missing = [replace(f, say=said) if f.kind == "budget" else f for f in missing]
         return MissingBounds.of(missing)

@@ -127,7 +127,9 @@ def command(
         else:
             output.say(str(made.report()))
             paid = "Answered from the ledger, free" if made.stored else f"Charged {made.price}"
-            output.remark(f"{paid}; left for {session.population!r} in {call.shown}: {session.remaining}.")
+            output.remark(
+                f"{paid}; left for {session.population!r} in {call.shown}: {output.spelled(session.remaining)}."
+            )
 
 
 def _call(source: str, asked: dict[str, Any]) -> QueryCall:

@@ -100,6 +100,8 @@ class Payers:
         if account.filter == "basic":  # ε itself adds up, and the account has said it
             if plan.parts and plan.payers[0].guarantee.delta and not account.remaining.delta:  # no query's way round
                 hint = "what is drawn needs a budget with δ: budget=dp.Budget(epsilon=3, delta=1e-6)"
+                if account.budget.delta:
+                    hint = "no δ is left, and this needs one; the owner can raise it with `discreet ledger budget`"
                 return BudgetExceeded(refusal.message, asked=refusal.asked, left=refusal.left, hint=hint)
             return refusal
         asked = plan.epsilon

@@ -137,7 +137,7 @@ class AskedSynthesis:
         if self.method not in METHODS:
             raise InvalidParameter(f"method must be one of {', '.join(map(repr, METHODS))}, not {self.method!r:.60}.")
         if self.epsilon is None or self.delta is None:
-            raise NotPrivate("Synthetic data need epsilon= and delta=.", hint="epsilon=1, delta=1e-6")
+            raise NotPrivate("The noise of these counts needs epsilon= and delta=.", hint="epsilon=1, delta=1e-6")
         epsilon, delta = positive("epsilon", self.epsilon), probability("delta", self.delta)
         if not delta:
             raise NotPrivate("Synthetic data are made with Gaussian noise, which needs a δ above 0.", hint="delta=1e-6")
