@@ -127,7 +127,9 @@ def _say(accounts: Sequence[Account], *, history: bool) -> None:
     if history:
         for account in accounts:
             output.say(f"\nCharged to {account.population}:")
-            told = [_line(e) for e in account.history() if e.kind not in ("account", "schema", "release", "people")]
+            told = [
+                _line(e) for e in account.history() if e.kind not in ("account", "schema", "release", "begun", "people")
+            ]
             output.say(render(["when (UTC)", "charged", "query"], told))
 
 

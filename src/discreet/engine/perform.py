@@ -21,6 +21,7 @@ from discreet.engine.paid import Paid
 from discreet.engine.payers import note_of
 from discreet.engine.people import PeopleOf
 from discreet.engine.recipe import Drawn, Receipt, Recipe
+from discreet.engine.step_run import StepRun
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, SourceError
 from discreet.ledger.entry import release_in
 from discreet.noise.entropy import SystemEntropy
@@ -57,13 +58,15 @@ class Desk:
         self._people = None if account.people is None else PeopleOf(account, backend, tables)
         self._locks: dict[str, threading.Lock] = {}
 
-    def perform(self, recipe: Recipe[S, R], *, fresh: bool = False, ours: bool = True) -> R:
+    def perform(self, recipe: Recipe[S, R], *, fresh: bool = False, ours: bool = True, in_steps: bool = False) -> R:
         """Do what a recipe asks, and return its result; the same again is answered from the ledger, free.
 
         Args:
             recipe: what is asked.
             fresh: whether to draw again, and be charged, even if the result is stored.
             ours: whether the session made the recipe, whose planner has verified its plan.
+            in_steps: whether it is a `StepRecipe`: charged whole, as a run that stays open is, and gone on with where
+                it was broken off.
 
         Raises:
             InternalError: the second derivation refuses the plan; nothing was charged.
@@ -72,7 +75,7 @@ class Desk:
             LedgerError: the ledger cannot be used; no data was read, or nothing is released.
             BackendFailed: the database failed after the charge, which stands.
         """
-        plan = self._planned(recipe, ours=ours)
+        plan = self._planned(recipe, ours=ours, stays_open=in_steps, found=in_steps)
         try:
             # one thread at a time asks a question; another that asks the same waits, and gets the stored answer
             with nullcontext() if fresh else self._locks.setdefault(plan.identity, threading.Lock()):
@@ -80,7 +83,8 @@ class Desk:
                 if found is not None:
                     log.info("answered again from the ledger, free: query %.12s", plan.identity)
                     return self._again(recipe, plan, found)
-                with self._paid(recipe, plan) as (charges, meter):
+                run = StepRun.of(self.payers.accounts[0], recipe, plan.identity, fresh=fresh) if in_steps else None
+                with self._paid(recipe, plan, run) as (charges, meter):
                     state = follow(recipe.run(plan), meter)
                 return self._stored(recipe, plan, state, charges)
         except BudgetExceeded as refusal:
@@ -88,13 +92,27 @@ class Desk:
         log.info("refused, the budget cannot pay %s: query %.12s", plan.price, plan.identity)
         raise self.payers.fitting(refused, plan, lambda part: recipe.plan(self.tables, part))
 
-    def plan(self, recipe: Recipe[S, R]) -> Plan:
+    def plan(self, recipe: Recipe[S, R], *, in_steps: bool = False) -> Plan:
         """Return the plan of a recipe that is not the session's own, verified, with what the accounts can pay; free.
+
+        Args:
+            recipe: what is asked.
+            in_steps: as in `perform`.
 
         Raises:
             InternalError, PlanError, InvalidParameter: as `perform`.
         """
-        return self.payers.with_outlook(self._planned(recipe, ours=False))
+        return self.payers.with_outlook(self._planned(recipe, ours=False, stays_open=in_steps, found=in_steps))
+
+    def refuse_costlier(self, recipe: Recipe[S, R]) -> None:
+        """Refuse a recipe in steps whose price cannot be paid, before a smaller one before it is charged.
+
+        Raises:
+            BudgetExceeded, InvalidParameter, PlanError: as `perform`.
+        """
+        refusal = self.payers.accounts[0].refusal(self._planned(recipe, ours=False, stays_open=True).charge)
+        if refusal is not None:
+            raise refusal
 
     def open(self, recipe: Recipe[S, R]) -> OpenRun[S, R]:
         """Charge a recipe whose run stays open, take it to its first wait, and return it; raises as `perform`."""
@@ -107,7 +125,7 @@ class Desk:
             refused = refusal
         raise self.payers.fitting(refused, plan, lambda part: kept_open(recipe.plan(self.tables, part)))
 
-    def _planned(self, recipe: Recipe[S, R], *, ours: bool, stays_open: bool = False) -> Plan:
+    def _planned(self, recipe: Recipe[S, R], *, ours: bool, stays_open: bool = False, found: bool = False) -> Plan:
         """Return the plan over the tables as they are now, verified here where the recipe is not the session's own."""
         self.tables = look_again(self.backend, self.tables)
         plan = recipe.plan(self.tables)
@@ -115,7 +133,7 @@ class Desk:
             from discreet.engine.recipe_check import verified
 
             account = self.payers.accounts[0]
-            plan = verified(recipe, plan, account, self.tables, self.version, stays_open=stays_open)
+            plan = verified(recipe, plan, account, self.tables, self.version, stays_open=stays_open, found=found)
         if [p.population for p in plan.payers] != [a.population for a in self.payers.accounts]:
             raise InternalError("This plan is paid for by others than this session's accounts. Nothing was charged.")
         return plan
@@ -127,16 +145,22 @@ class Desk:
         return recipe.build(plan, state, self._receipt(recipe, plan, state, found.time, stored=True))
 
     @contextmanager
-    def _paid(self, recipe: object, plan: Plan) -> Iterator[tuple[list[Entry], Meter]]:
-        """Rehearse and charge a plan, and give the charges and the meter of what was charged."""
+    def _paid(self, recipe: object, plan: Plan, run: StepRun | None = None) -> Iterator[tuple[list[Entry], Meter]]:
+        """Rehearse and charge a plan, and give the charges and the meter of what was charged; a run in steps that was
+        charged before goes on.
+        """
         check_views(self.backend, self.tables)
         read = parameters_of if plan.outer is not None and plan.outer.fed else lambda _: []
         for text, keyed in plan.rehearsals:
             self.backend.rehearse(text, self._parameters(keyed) | dict.fromkeys(read(text)))
         people = self._people
         cost = None if people is None else people.cost(plan)
-        charges = self.payers.charge(plan, note_of(plan, self.version))
-        log.info("charged %s: query %.12s", plan.price, plan.identity)
+        if run is not None and run.charge is not None:
+            charges = [run.charge]
+            log.info("goes on with what was charged: query %.12s", plan.identity)
+        else:
+            charges = self.payers.charge(plan, note_of(plan, self.version))
+            log.info("charged %s: query %.12s", plan.price, plan.identity)
         reading: AbstractContextManager[Readable] = nullcontext(self.backend)
         fed: dict[str, Scalar] = {}
 
@@ -146,8 +170,9 @@ class Desk:
         if people is not None and cost is not None:  # else everybody takes part
             reading = people.taking_part(cost, charges[0].seq, self._secret)
         with reading as data:
+            uses = planned_uses(plan, recipe, people, fed)
             meter = Meter(
-                planned_uses(plan, recipe, people, fed),
+                uses if run is None else run.uses(uses, charges[0]),
                 lambda text, keyed: data.rows(text, given(text, keyed)),
                 self._entropy(),
                 lambda text, keyed: data.columns(text, given(text, keyed)),

@@ -30,8 +30,18 @@ def verified(
     version: str | None,
     *,
     stays_open: bool = False,
+    found: bool = False,
 ) -> Plan:
     """Return the plan of a recipe that is not a session's own, verified anew, under an identity of its own.
+
+    Args:
+        recipe: what made it.
+        plan: what is checked.
+        account: who pays.
+        tables: the session's.
+        version: the owner's label of the data.
+        stays_open: whether it is charged whole, as a run that stays open.
+        found: whether such a run is found again; one that takes inputs never is.
 
     Raises:
         InternalError: the second derivation does not agree with it; nothing was charged.
@@ -60,7 +70,9 @@ def verified(
         plan = replace(plan, payers=(replace(payer, population=account.population),))
     # whatever its code may read of a recipe that is a value is part of what is asked
     value = repr(recipe) if is_dataclass(recipe) else ""
-    once = [] if plan.draws is None else [SystemEntropy().bytes(16).hex()]  # a run that stays open is never found again
+    once = (
+        [] if plan.draws is None or found else [SystemEntropy().bytes(16).hex()]
+    )  # a run that stays open is never found again
     asked = json.dumps([name, value, account.population, version, plan.identity, *once])
     plan = replace(plan, recipe=name, identity=hashlib.sha256(asked.encode()).hexdigest())
     claim = plan.claim_of_one

@@ -26,6 +26,7 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.entry import (
     TOGETHER,
     Analysts,
+    Begun,
     Charged,
     Entry,
     Opened,
@@ -314,6 +315,38 @@ class Account:
 
         return find
 
+    def broken_off(self, question: str) -> tuple[Entry, int] | None:
+        """Return the analyst's last charge of a query where it has no release, and how many draws of it were begun."""
+
+        def find(view: View) -> tuple[Entry, int] | None:
+            self.brought(view)
+            paid = view.latest(self.population, Charged.kind, question)
+            while paid is not None and paid.analyst != self.analyst:
+                paid = view.latest(self.population, Charged.kind, question, before=paid.seq)
+            if paid is None or self._release_of(view, question, paid.seq) is not None:
+                return None
+            return paid, _begun(view, self.population, paid.seq)
+
+        return self._look(find)
+
+    def begin(self, charge_seq: int, before: int, draws: int) -> None:
+        """Note, durably, that draws of a charged run may be made from now on, up to so many in all.
+
+        Raises:
+            InvalidParameter: not `before` draws were begun: another process goes on with this run.
+            LedgerError: the ledger could not be written. No draw may be made then.
+        """
+
+        def add(view: View) -> None:
+            view.refuse_moved()
+            if _begun(view, self.population, charge_seq) != before:
+                raise InvalidParameter(
+                    "Another process goes on with this run. Its charge stands.", hint="let one of the two go on"
+                )
+            view.append(self.population, Begun(charge_seq, draws), paid=view.numbered(charge_seq))
+
+        self._log.write(add)
+
     def pin(self, table: str, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the schema that is pinned for a table: the one given now if there was none. Otherwise as `pins`."""
         self._refuse_apart("which tables the others have asked")
@@ -568,6 +601,12 @@ class Account:
                 return found.content.release
             found = view.latest(self.population, Released.kind, question, before=found.seq)
         return None
+
+
+def _begun(view: View, population: str, charge_seq: int) -> int:
+    """Return how many draws of a charge were begun."""
+    found = view.latest(population, Begun.kind, str(charge_seq))
+    return found.content.draws if found is not None and isinstance(found.content, Begun) else 0
 
 
 def stored_account(log: Log, view: View, population: str) -> Account | None:

@@ -20,6 +20,7 @@ from discreet.ledger.account_state import Cap, Limit, Standing, total
 from discreet.ledger.entry import (
     AnalystCapped,
     Analysts,
+    Begun,
     Charged,
     Entry,
     GroupCapped,
@@ -171,7 +172,7 @@ def own_history(entries: Sequence[Entry], analyst: str, units: Filter) -> list[E
                 spent = units.add(spent, units.cost(content.charge))
                 content = replace(content, spent=spent)
                 places[entry.seq] = len(found) + 1
-            case Released():
+            case Released() | Begun():
                 if content.charge not in places:
                     continue
                 content = replace(content, charge=places[content.charge])

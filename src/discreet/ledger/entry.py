@@ -225,6 +225,18 @@ class Released(Fields):
 
 
 @dataclass(frozen=True, slots=True)
+class Begun(Fields):
+    """So many draws of a charged run may have been made, written before the first of them that is new."""
+
+    kind: ClassVar[str] = "begun"
+    keyed_by: ClassVar[str] = "charge"
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"charge": NUMBER, "draws": NUMBER}
+
+    charge: int
+    draws: int
+
+
+@dataclass(frozen=True, slots=True)
 class PeopleCharged(Fields):
     """The person table after a charge, by a hiding commitment; or after a merge of its segments, with no charge.
 
@@ -367,6 +379,7 @@ Content: TypeAlias = (
     | Pinned
     | Charged
     | Released
+    | Begun
     | PeopleCharged
     | Rebudgeted
     | Frozen

@@ -11,6 +11,7 @@ from discreet.ledger.chain import GENESIS
 from discreet.ledger.entry import (
     AnalystCapped,
     Analysts,
+    Begun,
     Charged,
     Closed,
     Entry,
@@ -83,6 +84,7 @@ class Book:
     unpaid: dict[int, str] = field(default_factory=dict)  # charges without a release, and their questions
     counted: set[int] = field(default_factory=set)  # charges whose people have been charged
     charges: set[int] = field(default_factory=set)
+    begun: dict[int, int] = field(default_factory=dict)  # draws of charges that were begun
     tables: set[str] = field(default_factory=set)
     analysts: dict[str, Member] = field(default_factory=dict)
     groups: dict[str, Member] = field(default_factory=dict)
@@ -165,6 +167,14 @@ class Book:
             wrong.append("is a release that no charge of its query paid for")
         if self.opened.people is not None and released.charge not in self.counted:
             wrong.append("is a release whose people were not charged")
+        return wrong
+
+    def begin(self, begun: Begun) -> list[str]:
+        """Take in draws that were begun: of a charge without a release, and more than before."""
+        wrong = [] if begun.charge in self.unpaid else ["begins draws that no charge pays for"]
+        if begun.draws <= self.begun.get(begun.charge, 0):
+            wrong.append("begins draws that were begun")
+        self.begun[begun.charge] = begun.draws
         return wrong
 
     def pin(self, pinned: Pinned) -> list[str]:
@@ -398,6 +408,8 @@ class Replay:
                 return book.charge(entry.seq, content)
             case Released() as content:
                 return book.release(content)
+            case Begun() as content:
+                return book.begin(content)
             case Pinned() as content:
                 return book.pin(content)
             case PeopleCharged() as content:
