@@ -210,5 +210,5 @@ def test_a_policy_lets_no_code_of_the_callers_run(tmp_path: Path) -> None:
             s.fit(model, features=["age"], target="rich", trusted_code=True)
         for run in (s.perform, s.open):
             with pytest.raises(InvalidParameter, match="opened by a policy"):
-                run(SimpleNamespace(), trusted_code=True)  # type: ignore[operator]
+                run(SimpleNamespace(), trusted_code=True)
         assert s.remaining.epsilon == 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
@@ -611,6 +612,102 @@ class Session:
         recipe = room.choice_of(own, self._desk.tables, asked, epsilon, delta, runs)
         return self._desk.perform(recipe, fresh=fresh, ours=False)
 
+    def train(
+        self,
+        trainer: Any,
+        *,
+        features: Sequence[str] | None = None,
+        target: str | None = None,
+        table: str | None = None,
+        where: str | None = None,
+        encode: str = "one-hot",
+        transform: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        scheduler: Any = None,
+        progress: bool = False,
+        fresh: bool = False,
+        trusted_code: bool = False,
+    ) -> Any:
+        """Train a PyTorch model, in place, on rows of people, charged to the ledger before the data is read.
+
+        People are drawn for each step; all rows of a person enter together, and their gradients are clipped as one. All
+        steps are charged at once, as a run that stays open. Where the number of people is private, a query counts it
+        first, for 2 % of ε.
+
+        Args:
+            trainer: a `discreet.learn.torch.PrivateTrainer` that was made without a dataset; its `rows` and
+                `batch_size` count people.
+            features: columns; left out, all of which something is declared, without the target. Numbers are scaled by
+                their bounds to [−1, 1], as float32, in this order.
+            target: the column that is predicted: the place of its value among the sorted ones, or its number. A row
+                with another value adds nothing.
+            table: the table, where there are several.
+            where: a condition on its rows, in SQL.
+            encode: "one-hot", declared values among the numbers, with a last place for every other; or "index", each
+                column of values as a tensor of places, after that of the numbers.
+            transform: makes what the loss is given of the tensors of one row; a row that it fails on adds nothing.
+            checkpoint: a file that keeps the model while it is trained. With it the same training again is free, and
+                one that was broken off takes the steps that were not begun, without another charge.
+            scheduler: of the learning rate, stepped after each step.
+            progress: whether to show step, ε so far, and the norm of the noisy gradient.
+            fresh: whether to train again, and be charged, even if there is one.
+            trusted_code: whether the model and its loss may run beside the data, as in `perform`; no policy lets them.
+
+        Returns:
+            A `discreet.learn.torch.TrainedModel`, with `model`, `cost` and `certificate()`.
+
+        Raises:
+            MissingExtra: PyTorch is not installed.
+            PlanError, InvalidParameter: it cannot be trained as asked; nothing was charged.
+            BudgetExceeded: the account cannot pay; nothing was charged and no data was read.
+            LedgerError: the ledger cannot be used; no data was read.
+            BackendFailed: the database failed after the charge, which stands.
+        """
+        given: dict[str, Any] = {"features": features, "target": target, "table": table, "where": where}
+        given |= {
+            "encode": encode,
+            "transform": transform,
+            "checkpoint": checkpoint,
+            "scheduler": scheduler,
+            "progress": progress,
+        }
+        recipe = self._training(trainer, trusted_code, **given)
+        if recipe.counting is not None:
+            sql, epsilon = recipe.counting
+            counted = self.plan(sql, epsilon=epsilon, noise="laplace")
+            if self._desk.payers.found(counted.identity) is None:
+                self._desk.refuse_costlier(recipe.together)
+            ((people,),) = self.sql(sql, epsilon=epsilon, noise="laplace").rows
+            recipe = recipe.of(people)
+        return self._desk.perform(recipe, fresh=fresh, ours=False, in_steps=True)
+
+    def plan_train(self, trainer: Any, *, people: int | None = None, trusted_code: bool = False, **asked: Any) -> Any:
+        """Decide a training without asking for it: its price, steps and noise, free, and no data is touched.
+
+        Args:
+            trainer: as in `train`.
+            people: a guess at their number, where it is private.
+            trusted_code: as in `train`.
+            asked: everything else but `fresh`, as in `train`.
+
+        Returns:
+            A `discreet.learn.torch.TrainingPlan`.
+
+        Raises:
+            MissingExtra, PlanError, InvalidParameter: as `train`.
+        """
+        recipe = self._training(trainer, trusted_code, **asked)
+        if recipe.counting is not None:
+            if people is None:
+                raise InvalidParameter("The number of people is private.", hint="give a guess: people=10_000")
+            recipe = recipe.of(count("people", people))
+        return recipe.described(self._desk.plan(recipe, in_steps=True))
+
+    def _training(self, trainer: Any, trusted_code: bool, **asked: Any) -> Any:
+        self._refuse_code(f"the model of a {type(trainer).__name__}", trusted_code)
+        self._refuse_two("a training")
+        return importlib.import_module("discreet.learn.torch.session").training_of(trainer, self._desk.tables, **asked)
+
     def synthesize(
         self,
         *,
@@ -802,6 +899,13 @@ class Session:
         self._refuse_under_policy(kind.__name__)
         return estimator
 
+    def _refuse_code(self, what: str, trusted_code: bool) -> None:
+        if not trusted_code:
+            raise InvalidParameter(
+                f"{what} would run beside the data.", hint="pass trusted_code=True, in a process of the data's owner"
+            )
+        self._refuse_under_policy(what)
+
     def _refuse_under_policy(self, name: str) -> None:
         if self._by_policy:
             raise InvalidParameter(
@@ -863,12 +967,7 @@ class Session:
 
     def _refuse_recipe(self, recipe: object, trusted_code: bool) -> None:
         name = type(recipe).__name__
-        if not trusted_code:
-            raise InvalidParameter(
-                f"{name} is a recipe of your own, and it would run beside the data.",
-                hint="pass trusted_code=True, in a process of the data's owner",
-            )
-        self._refuse_under_policy(name)
+        self._refuse_code(f"{name} is a recipe of your own, and it", trusted_code)
         if self._units is not None:
             raise InvalidParameter(
                 f"{name} is a recipe of your own, which bounds one population, and two populations pay here: "

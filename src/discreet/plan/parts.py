@@ -158,7 +158,7 @@ def person_part(
         norms = Sensitivity(n, most, l1=min(n * most, math.isqrt(n * square)), l2_squared=min(square, n * most**2))
     if norms.l0 > n or not norms.l0 or not norms.linf:
         raise InvalidParameter(f"norms.l0 must lie between 1 and width = {n}, and norms.linf above 0, not {norms}.")
-    if norms.l0 * norms.linf**2 >= WIDEST:
+    if norms.l0 * norms.linf**2 >= WIDEST and kind != PartKind.WHOLE.value:
         raise InvalidParameter(
             "a person's part may be so long that its squares do not fit in 64 bits.",
             hint="count in coarser steps: a length of 2^20 leaves 2^-20 of it for rounding",

@@ -43,14 +43,15 @@ class WithoutNoiseInLaterPieces(PrivateTrainer):
     """Splits the noise of a step among its pieces, and adds the part of the first one alone."""
 
     def step(self, batch: RowBatch) -> None:
+        assert self._source is not None
         noise, part = self._noise(), math.sqrt(self.physical_batch / M)
         for tensors, kept in self._source.pieces(batch, self.physical_batch, self._rng, filled=True):
-            sums = self._clipper.sums(tensors, self._limit, kept=kept)
-            total = noise.whole([sums[p] for p in self._clipper.trained])
+            sums = self._fitted().sums(tensors, self._limit, kept=kept)
+            total = noise.whole([sums[p] for p in self._fitted().trained])
             exact = total * float(noise.grid.step)
             found = exact + (noise.noisy(total, self._rng) - exact) * part
             start, part = 0, 0.0
-            for p in self._clipper.trained:
+            for p in self._fitted().trained:
                 p.grad = torch.from_numpy(found[start : start + p.numel()]).reshape(p.shape).float()
                 start += p.numel()
             self.optimizer.step()

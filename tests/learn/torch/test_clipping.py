@@ -53,6 +53,23 @@ def test_sums_are_those_of_autograd_row_by_row(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETS)
+def test_the_rows_of_a_person_are_clipped_as_one(name: str) -> None:
+    model, loss, batch_of = net(name)
+    batch, kept = batch_of(15), torch.tensor([1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1]).bool()
+    clipper = Clipper.of(model, loss, batch_of)
+    for limit, tolerance in ((1e6, 1e-5), (0.3, 1e-3)):
+        sums = clipper.sums(batch, limit, kept=kept, each=3)
+        wanted = {n: torch.zeros(p.shape, dtype=torch.float64) for n, p in model.named_parameters() if p.requires_grad}
+        for i in range(5):
+            own = [x[3 * i : 3 * i + 3][kept[3 * i : 3 * i + 3]] for x in batch]
+            if len(own[0]):
+                one = clipped_sum(model, loss, own, max_grad_norm=1e6)
+                part = min(1.0, limit / max(float(flat(one).norm()), 1e-12))
+                wanted = {n: g + one[n].double() * part for n, g in wanted.items()}
+        assert_close({n: sums[p] for n, p in model.named_parameters() if p in sums}, wanted, tolerance)
+
+
+@pytest.mark.parametrize("name", NETS)
 def test_an_empty_batch_adds_nothing_and_no_gradient_is_left_behind(name: str) -> None:
     model, loss, batch_of = net(name)
     sums = clipped_sum(model, loss, batch_of(0), max_grad_norm=1.0)

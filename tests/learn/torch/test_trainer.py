@@ -152,7 +152,7 @@ def test_neighbours_differ_by_no_more_than_the_charged_distance() -> None:
     model, loss, batch_of = net("attention")
     dataset = batch_of(41)
     t = trainer(model, dataset, loss_fn=loss, batch_size=20, physical_batch=16, rows=41, max_grad_norm=0.01)
-    noise, trained = t._noise(), t._clipper.trained
+    noise, trained = t._noise(), t._fitted().trained
     places = random_order(41, SystemEntropy())
 
     def total(order: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -160,7 +160,7 @@ def test_neighbours_differ_by_no_more_than_the_charged_distance() -> None:
         for i in range(0, len(order), 16):
             part = order[i : i + 16]
             rows = [torch.cat([x[part], x.new_zeros(16 - len(part), *x.shape[1:])]) for x in dataset]
-            sums = t._clipper.sums(rows, 0.01, kept=torch.arange(16) < len(part))
+            sums = t._fitted().sums(rows, 0.01, kept=torch.arange(16) < len(part))
             found += noise.whole([sums[p] for p in trained])
         return found
 
@@ -313,6 +313,7 @@ class Rows(Dataset[Any]):
 def test_rows_that_cannot_be_read_add_nothing(workers: int, collate: Callable[[list[Any]], Any] | None) -> None:
     t = trainer(dataset=Rows(), rows=100, batch_size=50, num_workers=workers, collate_fn=collate)
     batch = next(t.batches())
+    assert t._source is not None
     pieces = list(t._source.pieces(batch, 16, SystemEntropy(), filled=True))
     assert {x.shape for tensors, _ in pieces for x in tensors} == {(16, WIDE), (16,)}
     good = sum(i % 10 not in (3, 4) for i in batch._places)

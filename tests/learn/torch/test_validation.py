@@ -84,6 +84,7 @@ def test_a_paid_loss_is_the_clipped_mean_with_noise_of_the_stated_size() -> None
     x[:500, 0], x[500:900, 0], x[900:, 0] = 0.5, 5, torch.nan  # 5 and no number count as the bound, 2
     source = trainer(dataset=(x, torch.zeros(1000)), loss_fn=fixed)._source
     model, rng = nn.Linear(WIDE, 1), SystemEntropy()
+    assert source is not None
     held = Validation.of(source, 1, 1, 2)
     found = np.array([held.loss(model, fixed, 512, rng) for _ in range(400)])
     # Σ(loss − 1) = 250 has noise of scale 2, the count of scale 2: the mean is off by √8·√(1 + 0.25²)/1000
@@ -92,6 +93,7 @@ def test_a_paid_loss_is_the_clipped_mean_with_noise_of_the_stated_size() -> None
     assert 0.7 < found.std() / deviation < 1.4
     assert not 0.7 < found.std() / deviation / 2 < 1.4
     empty = trainer(dataset=(x[:1], torch.zeros(1)), loss_fn=fixed)._source
+    assert empty is not None
     assert all(0 <= Validation.of(empty, 3, "0.1", 2).loss(model, fixed, 512, rng) <= 2 for _ in range(20))
 
 

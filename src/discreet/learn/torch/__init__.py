@@ -16,6 +16,7 @@ from discreet.learn.torch.clipping import clipped_sum as clipped_sum
 from discreet.learn.torch.preflight import Preflight as Preflight
 from discreet.learn.torch.preflight import check as check
 from discreet.learn.torch.preflight import fix as fix
+from discreet.learn.torch.session import TrainedModel as TrainedModel
 from discreet.learn.torch.trainer import PrivateTrainer as PrivateTrainer
 from discreet.learn.torch.trainer import TrainingPlan as TrainingPlan
 from discreet.learn.torch.trainer import make_private as make_private

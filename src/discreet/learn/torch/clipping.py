@@ -119,7 +119,13 @@ class Clipper:
         return [p for p in self.model.parameters() if p.requires_grad]
 
     def sums(
-        self, batch: Sequence[Tensor], limit: float, *, kept: Tensor | None = None, clipping: Clipping = "flat"
+        self,
+        batch: Sequence[Tensor],
+        limit: float,
+        *,
+        kept: Tensor | None = None,
+        clipping: Clipping = "flat",
+        each: int = 1,
     ) -> RowSums:
         """Return the sums of the clipped rows in float64.
 
@@ -128,10 +134,11 @@ class Clipper:
             limit: C.
             kept: which rows count; None for all.
             clipping: how a row is scaled.
+            each: how many places for rows, one after the other, a person has, whose gradients are clipped as one.
 
         Guarantee:
-            What a row adds has a norm of at most C, whatever stands in it: its norm is bounded from above before it is
-            scaled. A row whose loss or gradient is no finite number adds 0.
+            What a row, or a person, adds has a norm of at most C, whatever stands in it: its norm is bounded from above
+            before it is scaled. One whose loss or gradient is no finite number adds 0.
 
         References:
             docs/proofs/torch.md, "Norms".
@@ -139,7 +146,13 @@ class Clipper:
         if not len(batch[0]):
             return RowSums({p: torch.zeros(p.shape, dtype=torch.float64, device=p.device) for p in self.trained})
         with torch.enable_grad():
-            losses, parts = self._factored(batch) if self.calls is not None else self._one_by_one(batch)
+            if self.calls is not None:
+                losses, parts = self._factored(batch, kept, each)
+            else:
+                losses, parts = self._one_by_one(batch, kept, each)
+        if each > 1:
+            losses = _of_people(losses, kept, each).sum(1)
+            kept = None if kept is None else kept.reshape(-1, each).any(1)
         square = torch.stack([losses.new_zeros(len(losses), dtype=torch.float64), *(p.square for p in parts)]).sum(0)
         bad = ~(square + losses).isfinite()
         out = bad if kept is None else bad | ~kept.to(bad.device)
@@ -196,7 +209,9 @@ class Clipper:
                 return "it uses a parameter outside of the layer that has it"
         return ""
 
-    def _factored(self, batch: Sequence[Tensor]) -> tuple[Tensor, list[Factored]]:
+    def _factored(
+        self, batch: Sequence[Tensor], kept: Tensor | None = None, each: int = 1
+    ) -> tuple[Tensor, list[Factored]]:
         assert self.calls is not None
         with _recorded(self.model, self.calls, len(batch[0])) as records:
             losses = self.loss(self.model, *batch)
@@ -212,9 +227,11 @@ class Clipper:
             )
         with torch.autocast(losses.device.type, enabled=False):
             gradients = torch.autograd.grad(losses.sum(), [r.edge for r in records], allow_unused=True)
-            return losses.detach(), self._parts(records, gradients, len(losses))
+            return losses.detach(), self._parts(records, gradients, len(losses), kept, each)
 
-    def _parts(self, records: list[_Record], gradients: Sequence[Tensor | None], rows: int) -> list[Factored]:
+    def _parts(
+        self, records: list[_Record], gradients: Sequence[Tensor | None], rows: int, kept: Tensor | None, each: int
+    ) -> list[Factored]:
         assert self.calls is not None
         used: dict[nn.Parameter, list[slice]] = {}
         for r in records:
@@ -231,6 +248,9 @@ class Clipper:
             g = in_order(g, call.left or 0)
             if g.dtype != a.dtype and a.is_floating_point():
                 a, g = (x.to(torch.promote_types(a.dtype, g.dtype)) for x in (a, g))
+            as_positions = each > 1 and KINDS[r.kind].factored is not None
+            if each > 1:
+                a, g = (_of_people(x, kept, each if as_positions else 1) for x in (a, g))
             use = LayerUse(r.layer, r.kind, r.weight, r.bias, a)
             alone = all(_apart(used[p]) for p, _ in use.places)
             part = factored(use, a, g) if alone else None
@@ -239,6 +259,8 @@ class Clipper:
                 parts.append(part)
                 continue
             for (p, at), rows_of in whole(use, a, g):
+                if each > 1 and not as_positions:
+                    rows_of = rows_of.reshape(-1, each, *rows_of.shape[1:]).sum(1)
                 if len(used[p]) == 1 and at == ALL:
                     parts.append(_whole_rows((p, at), rows_of))
                 else:  # added before the norm is taken
@@ -256,18 +278,24 @@ class Clipper:
         except (RuntimeError, ValueError):
             self.loop = True
 
-    def _one_by_one(self, batch: Sequence[Tensor]) -> tuple[Tensor, list[Factored]]:
+    def _one_by_one(
+        self, batch: Sequence[Tensor], kept: Tensor | None = None, each: int = 1
+    ) -> tuple[Tensor, list[Factored]]:
         trained = {f"model.{n}": p for n, p in self.model.named_parameters() if p.requires_grad}
         step = _Step(self.model, self.loss)
+
+        def of_people(g: Tensor) -> Tensor:
+            return g if each == 1 else _of_people(g, kept, each).sum(1)
+
         if self.loop:
-            losses, each = [], []
+            losses, single = [], []
             for i in range(len(batch[0])):
                 loss = step(*[x[i : i + 1] for x in batch])
                 given = torch.autograd.grad(loss, list(trained.values()), allow_unused=True, materialize_grads=True)
                 losses.append(loss.detach())
-                each.append(given)
-            rows = {p: torch.stack(g) for p, g in zip(trained.values(), zip(*each, strict=True), strict=True)}
-            return torch.stack(losses), [_whole_rows((p, ALL), g) for p, g in rows.items()]
+                single.append(given)
+            rows = {p: torch.stack(g) for p, g in zip(trained.values(), zip(*single, strict=True), strict=True)}
+            return torch.stack(losses), [_whole_rows((p, ALL), of_people(g)) for p, g in rows.items()]
 
         def of_row(values: dict[str, Tensor], *row: Tensor) -> tuple[Tensor, Tensor]:
             loss: Tensor = torch.func.functional_call(step, values, tuple(x[None] for x in row))
@@ -278,7 +306,7 @@ class Clipper:
             torch.func.grad(of_row, has_aux=True), in_dims=(None, *[0] * len(batch)), randomness="different"
         )
         gradients, found = find(values, *batch)
-        return found.detach(), [_whole_rows((trained[name], ALL), g) for name, g in gradients.items()]
+        return found.detach(), [_whole_rows((trained[name], ALL), of_people(g)) for name, g in gradients.items()]
 
 
 class _Step(nn.Module):
@@ -375,6 +403,13 @@ def unchanged(model: nn.Module) -> Iterator[None]:
                 for name, b in model.named_buffers():
                     if name in buffers:
                         b.copy_(buffers[name])
+
+
+def _of_people(x: Tensor, kept: Tensor | None, each: int) -> Tensor:
+    """Return what rows have by person, and nothing of the places that no row is in."""
+    if kept is not None:
+        x = x.masked_fill(~kept.to(x.device).reshape(-1, *[1] * (x.dim() - 1)), 0)
+    return x if each == 1 else x.reshape(-1, each, *x.shape[1:])
 
 
 def _whole_rows(place: Place, rows: Tensor) -> Factored:

@@ -25,7 +25,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.learn.torch import checkpoint
 from discreet.learn.torch.batches import Parts, RowBatch, RowSource
-from discreet.learn.torch.clipping import Clipper, Clipping, Loss, positive_limit, scaled
+from discreet.learn.torch.clipping import Clipper, Clipping, Loss, positive_limit, scaled, unchanged
 from discreet.learn.torch.noise import LARGEST_PIECE, AdaptiveLimit, CorrelatedNoise, GridNoise
 from discreet.learn.torch.preflight import check
 from discreet.learn.torch.validation import Validation
@@ -116,7 +116,8 @@ class PrivateTrainer:
         model: to be trained, in place.
         loss_fn: `loss_fn(model, *batch)` returns one loss a row, of shape (B,).
         optimizer: any optimizer of the model's parameters that needs no closure.
-        dataset: tensors with the rows first, or a map-style data set. Shapes and dtypes of rows are public.
+        dataset: tensors with the rows first, or a map-style data set. Shapes and dtypes of rows are public. It is left
+            out of a trainer for `session.train`.
         batch_size: expected number of rows of a step.
         max_grad_norm: C, the longest gradient of a row.
         epsilon: ε to be spent at most.
@@ -164,7 +165,7 @@ class PrivateTrainer:
         model: nn.Module,
         loss_fn: Loss,
         optimizer: torch.optim.Optimizer,
-        dataset: Any,
+        dataset: Any = None,
         *,
         batch_size: int,
         max_grad_norm: float,
@@ -200,12 +201,16 @@ class PrivateTrainer:
         self._bands = None if bands is None else count("bands", bands)
         self._check_asked()
         _check_optimizer(model, optimizer)
-        place = torch.device(device) if device is not None else next(model.parameters()).device
+        self.device = torch.device(device) if device is not None else next(model.parameters()).device
         workers = count("num_workers", num_workers, least=0)
-        self._source = RowSource.of(dataset, example, collate_fn, workers, place)
+        self._source: RowSource | None = None
+        if dataset is not None:
+            self._source = RowSource.of(dataset, example, collate_fn, workers, self.device)
+        elif collate_fn is not None or num_workers or example is not None or validation is not None:
+            raise InvalidParameter("collate_fn=, num_workers=, example= and validation= go with a dataset.")
         self._validation: Validation | None = None
         if validation is not None:
-            held = RowSource.of(validation, example, collate_fn, workers, place)
+            held = RowSource.of(validation, example, collate_fn, workers, self.device)
             self._validation = Validation.of(held, validations, validation_epsilon, validation_bound)
         elif validation_epsilon is not None or validation_bound is not None:
             raise InvalidParameter("validation_epsilon= and validation_bound= go with validation=.")
@@ -215,8 +220,8 @@ class PrivateTrainer:
         self.validated: list[tuple[int, float]] = []
         self._shown = 0
         self._rows = None if rows is None else count("rows", rows)
-        if sampling == "fixed":
-            self._rows = self._public_rows()
+        if sampling == "fixed" and self._source is not None:
+            self._rows = self._public_rows(self._source.size)
         elif self._rows is None and self._epsilon is None:
             raise InvalidParameter(
                 "The number of rows is private, and counting it takes a part of ε.",
@@ -226,11 +231,10 @@ class PrivateTrainer:
         if self.physical_batch > LARGEST_PIECE:
             raise InvalidParameter(f"physical_batch must be at most {LARGEST_PIECE}, not {self.physical_batch}.")
         self.model, self.optimizer, self._loss_fn = model, optimizer, loss_fn
-        found = check(model, loss_fn, [x.to(place) for x in example] if example is not None else self._source.made_up())
-        if found.clipper is None:
-            raise InvalidParameter("The model cannot be trained privately as it is.", hint=str(found))
-        self._clipper: Clipper = found.clipper
-        self._notes = found.notes
+        self._clipper: Clipper | None = None
+        self._notes, self._each = tuple[str, ...](), 1
+        if self._source is not None:
+            self.fit_to(self._source.made_up() if example is None else [x.to(self.device) for x in example])
         self._rng = SystemEntropy()
         self._plan: TrainingPlan | None = None
         self._begun, self._noted = 0, 0
@@ -241,6 +245,25 @@ class PrivateTrainer:
         self._correlated: CorrelatedNoise | None = None
         self._part_of = np.zeros(0, np.int64)
         self._sum, self._summed, self._varied, self.norm = np.zeros(0), 0, 0.0, math.nan
+
+    def fit_to(self, batch: Sequence[Tensor], *, each: int = 1) -> None:
+        """Check, before any charge, that the model keeps the rows of batches like this one apart.
+
+        Args:
+            batch: made up.
+            each: how many rows a person has at most, whose gradients are clipped as one.
+
+        Raises:
+            InvalidParameter: it does not.
+        """
+        found = check(self.model, self._loss_fn, batch)
+        if found.clipper is None:
+            raise InvalidParameter("The model cannot be trained privately as it is.", hint=str(found))
+        self._clipper, self._notes, self._each = found.clipper, found.notes, each
+        if each > 1:  # how many terms the gradient of a person has
+            with unchanged(self.model):
+                rows = [torch.cat([x[:1]] * 2 * each) for x in batch]
+                found.clipper.sums(rows, self._limit, clipping=self._clipping, each=each)
 
     # ------------------------------------------------------------------ what is free
     def plan(self, rows: int | None = None) -> TrainingPlan:
@@ -298,11 +321,12 @@ class PrivateTrainer:
             raise InvalidParameter(
                 "Only the latest batch can be stepped, and once.", hint="for batch in p.batches(): p.step(batch)"
             )
-        trained, noise = self._clipper.trained, self._noise()
+        assert self._source is not None
+        clipper, noise = self._fitted(), self._noise()
         total, balance = np.zeros(noise.width, np.int64), 0
         for tensors, kept in self._source.pieces(batch, self.physical_batch, self._rng, filled=self._scheme != "fixed"):
-            sums = self._clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
-            total += noise.whole([sums[p] for p in trained])
+            sums = clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
+            total += noise.whole([sums[p] for p in clipper.trained])
             balance += sums.balance
         self._latest = None
         if noise.factors is None:
@@ -310,18 +334,22 @@ class PrivateTrainer:
         else:
             self._correlated = self._correlated or CorrelatedNoise(noise, self._rng)
             noisy = self._correlated.noisy(total)
-        self._tell(noisy, noise)
-        mean, start = torch.from_numpy(noisy / self.plan().expected_batch), 0
-        for p in trained:
-            p.grad = mean[start : start + p.numel()].reshape(p.shape).to(p.device, p.dtype)
-            start += p.numel()
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self._take(noisy)
         if self._clipping == "adaptive":
             self._limit, self._made = (
                 self._adaptive(self.plan().noise_multiplier).next(self._limit, balance, self._rng),
                 None,
             )
+
+    def _take(self, noisy: NDArray[np.float64]) -> None:
+        """Let the optimizer take its step along a noisy sum."""
+        self._tell(noisy, self._noise())
+        mean, start = torch.from_numpy(noisy / self.plan().expected_batch), 0
+        for p in self._fitted().trained:
+            p.grad = mean[start : start + p.numel()].reshape(p.shape).to(p.device, p.dtype)
+            start += p.numel()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
 
     @property
     def max_grad_norm(self) -> float:
@@ -436,6 +464,8 @@ class PrivateTrainer:
             InvalidParameter: there is no such checkpoint, or it does not fit the model.
         """
         found, at = checkpoint.read(Path(path)), Path(path)
+        if "settings" not in found:
+            raise InvalidParameter(f"{path} is of a session.", hint="session.train(…, checkpoint=…) goes on with it")
         s = found["settings"]
         counted = bool(s["counted"])
         given: dict[str, Any] = {"collate_fn": collate_fn, "num_workers": num_workers, "device": device}
@@ -511,8 +541,14 @@ class PrivateTrainer:
                 hint="epsilon=3, delta=1e-5, epochs=10",
             )
 
-    def _public_rows(self) -> int:
-        size = self._source.size
+    def _fitted(self) -> Clipper:
+        if self._clipper is None:
+            raise InvalidParameter(
+                "This trainer has no dataset.", hint="give one, or session.train(trainer, features=[…], target=…)"
+            )
+        return self._clipper
+
+    def _public_rows(self, size: int) -> int:
         if self._rows is not None and self._rows != size:
             raise InvalidParameter("rows is not the number of rows.", hint='leave rows= out: sampling="fixed" knows it')
         if self._batch >= size:
@@ -541,8 +577,8 @@ class PrivateTrainer:
             return Parts(parts, Fraction(min(max(parts * self._batch * _RATES // rows, 1), _RATES - 1), _RATES))
         return PoissonSampling(Fraction(min(max(self._batch * _RATES // rows, 1), _RATES - 1), _RATES))
 
-    def _planned(self, rows: int) -> TrainingPlan:
-        """Return the plan for so many rows."""
+    def _planned(self, rows: int, epsilon: Fraction | None = None) -> TrainingPlan:
+        """Return the plan for so many rows, and for all of ε, or what is left of it beside the count, or this."""
         rows = max(rows, self._batch)
         sampling, part = self._sampling(rows), 1 if self._rows is not None else 1 - COUNTED
         each = sampling.steps if isinstance(sampling, OneOfSteps) else 1
@@ -552,7 +588,7 @@ class PrivateTrainer:
         multiplier = self._multiplier
         asked: dict[str, Any] = {"delta": self._delta or 0}
         if self._epsilon is not None:
-            asked["epsilon"] = self._epsilon * part - self._set_apart
+            asked["epsilon"] = self._epsilon * part - self._set_apart if epsilon is None else epsilon
         if steps is not None:
             steps = -(-steps // each) * each
             if multiplier is None:
@@ -572,11 +608,11 @@ class PrivateTrainer:
         return TrainingPlan(sampling, rows, multiplier, steps, batch, deviation, delta, noise.width, self._notes)
 
     def _noise_of(self, multiplier: Fraction, sampling: Sampling, steps: int) -> GridNoise:
-        width = sum(p.numel() for p in self._clipper.trained)
+        width = sum(p.numel() for p in self._fitted().trained)
         replaced = self._sampling_relation() is Relation.REPLACE
         if self._clipping == "adaptive":
             multiplier = self._adaptive(multiplier).of_sum
-        terms = tuple(self._clipper.terms)
+        terms = tuple(self._fitted().terms)
         factors, times, apart = None, 1, 1
         if isinstance(sampling, Parts):
             apart = sampling.parts
@@ -599,7 +635,7 @@ class PrivateTrainer:
         return Relation.REPLACE if self._scheme == "fixed" else Relation.ADD_REMOVE
 
     def _noise(self) -> GridNoise:
-        width, plan = sum(p.numel() for p in self._clipper.trained), self.plan()
+        width, plan = sum(p.numel() for p in self._fitted().trained), self.plan()
         if self._made is None or self._made.width != width:
             if self._correlated is not None:
                 raise InvalidParameter("Parameters must stay trained, or frozen, while noise is correlated.")
@@ -615,8 +651,9 @@ class PrivateTrainer:
 
     def _settle(self) -> None:
         """Count the rows, where their number is private, and solve for the rest."""
+        self._fitted()
         if self._plan is None and self._rows is None:
-            assert self._epsilon is not None
+            assert self._epsilon is not None and self._source is not None
             noise = laplace.sample(1 / (self._epsilon * COUNTED), self._rng)
             self._plan = self._planned(max(self._source.size + noise, self._batch))
         elif self._plan is None:
@@ -624,6 +661,7 @@ class PrivateTrainer:
 
     def _draw(self) -> RowBatch:
         self._settle()
+        assert self._source is not None
         sampling, ahead = self.plan().sampling, checkpoint.AHEAD
         if isinstance(sampling, Parts):
             self._check_stepped()
