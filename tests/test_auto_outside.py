@@ -81,6 +81,7 @@ def failure(outside: int, inside: int, scale: int, limit: Limit) -> float:
     return missed
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.laws
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("outside", "inside"), [(1, 30), (20, 400), (60, 60), (300, 100), (50, 0)])

@@ -104,6 +104,7 @@ def test_the_piecewise_report_is_the_window_else_the_rest(
     assert small.moments(i) == (mean, square - mean * mean)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.laws
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(4)], ids=str)

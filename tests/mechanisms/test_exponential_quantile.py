@@ -223,6 +223,7 @@ def true_cells(weights: Counts, p: Fraction) -> set[int]:
     return {int(np.searchsorted(upto, k)) for k in near}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.laws
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("p", [*SHARES, Fraction(99, 100)])

@@ -24,6 +24,7 @@ from tests.coverage import covers
 SHARES = [Fraction(1, 2), Fraction(3, 4), Fraction(1, 10), Fraction(99, 100)]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.laws
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("p", SHARES)

@@ -148,6 +148,7 @@ def misses(noise: Additive, claimed: Additive, weights: dict[int, int], p: Fract
     return missed
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.laws
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("p", [Fraction(0), Fraction(1, 4), HALF, Fraction(1)], ids=str)

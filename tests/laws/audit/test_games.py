@@ -85,6 +85,7 @@ def best_success(priors: list[float], epsilon: float, delta: float) -> float:
     return -float(found.fun)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("priors", [["1/2", "1/2"], ["0.9", "0.1"], ["1/3"] * 3, ["0.6", "0.3", "0.1"], ["1/4"] * 4])
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("delta", [0.0, 0.01, 0.3])

@@ -15,7 +15,7 @@ SLIPS = ("AttributeError", "KeyError", "NameError", "TypeError")
 
 
 @pytest.mark.sampled(40)
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @every
 def test_what_is_offered_keeps_its_claim(row: AuditRow) -> None:
     audit = row.sound(row.ci)

@@ -85,6 +85,7 @@ def true_cells(sql: str, count: int, mean: float) -> list[int]:
     return cells
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("count", [0, 40, 1000])
 @pytest.mark.parametrize("mean", [0.0, 131.7, 200.0])
 def test_a_mean_is_covered_whatever_the_size_of_its_group(count: int, mean: float) -> None:
@@ -92,6 +93,7 @@ def test_a_mean_is_covered_whatever_the_size_of_its_group(count: int, mean: floa
     assert covers(coverage(sql, "a", true_cells(sql, count, mean)), TRIALS, LEVEL)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     "expression",
     [

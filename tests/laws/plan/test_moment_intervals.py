@@ -40,6 +40,7 @@ def hits(aggregate: str, rows: int, *, short: int = 1, trials: int = TRIALS, **a
     return found
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("rows", [0, 1, 30, 3000])
 @pytest.mark.parametrize(
     "aggregate", ["VAR_POP(x)", "VAR_SAMP(v)", "COVAR_SAMP(v, x)", "CORR(v, x)", "REGR_SLOPE(v, x)"]

@@ -31,6 +31,7 @@ SHAPES: dict[str, Callable[[Sequence[int]], float]] = {
 }
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("truth", TRUTHS, ids=["large", "small"])
 def test_an_interval_contains_the_truth_as_often_as_it_says(shape: str, truth: list[int]) -> None:
