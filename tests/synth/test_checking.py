@@ -33,7 +33,7 @@ def few_components() -> Iterator[None]:
 
 
 def check(kind: type[ModelCheck] = ModelCheck) -> ModelCheck:
-    return kind.of(COLUMNS, TABLES, "t", (Fraction(1), Fraction(0)), 2)
+    return kind(COLUMNS, "t", Fraction(1), Fraction(0), 2, TABLES)
 
 
 @pytest.mark.parametrize("relation", Relation)

@@ -303,6 +303,12 @@ def test_measured_errors_are_those_of_the_released_tables_and_are_charged(relati
     assert "measured" not in str(h.errors())
     with pytest.raises(InvalidParameter, match="no session"):
         h.without_ledger().errors(check=1)
+    seen = h.without_ledger().errors(check=1000, frame=FRAME, relation=relation).measured
+    assert seen.keys() == found.measured.keys()
+    for key, (error, margin) in seen.items():  # the same tables at the same rows, with other noise
+        assert abs(error - found.measured[key][0]) <= 3 * (margin + found.measured[key][1])
+    with pytest.raises(InvalidParameter, match="look at the data"):
+        h.errors(frame=FRAME)
 
 
 def test_the_number_of_lines_of_a_text_file_is_not_public(tmp_path: Path) -> None:

@@ -14,13 +14,10 @@ import pytest
 import discreet as dp
 from discreet.engine.on_arrays import run_on_arrays
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
-from discreet.privacy.discrete_events import BoundedRangeEvent
-from discreet.privacy.event import GaussianEvent
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.synth import AIM, MST, Adaptive
 from discreet.synth import asked as asking
 from discreet.synth.named import AimSynthesis, TreeSynthesis
-from discreet.synth.recipe import AdaptiveSynthesis
 from tests.contracts.recipes import SHORT, RecipeRow, faults
 from tests.synth.test_recipe import synthesis, table
 
@@ -28,7 +25,6 @@ PLACE = np.arange(3000)
 FRAME = pd.DataFrame({name: PLACE // 2**i % 2 == 0 for i, name in enumerate("abc")})
 FRAME["d"], FRAME["e"] = FRAME.a, FRAME.b
 DOMAIN = dict.fromkeys("abcde", dp.Values(True, False))
-KINDS: list[type[AdaptiveSynthesis]] = [TreeSynthesis, AimSynthesis]
 
 
 @pytest.mark.parametrize("kind", [TreeSynthesis, pytest.param(AimSynthesis, marks=pytest.mark.exhaustive)])
@@ -36,30 +32,6 @@ KINDS: list[type[AdaptiveSynthesis]] = [TreeSynthesis, AimSynthesis]
 def test_named_methods_hold_the_contract_of_recipes(kind: Any, relation: Relation) -> None:
     row = RecipeRow("named", lambda: synthesis(kind, steps=(1, 1)), relations=(relation,))
     assert faults(row, SHORT) == []
-
-
-@pytest.mark.parametrize("relation", Relation)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_charge_is_the_sum_of_the_events(kind: type[AdaptiveSynthesis], relation: Relation) -> None:
-    recipe = synthesis(kind)
-    plan = recipe.plan([table(relation)])
-    parts: dict[str, Any] = {part.name: part for part in plan.parts}
-    both = 2 if relation is Relation.REPLACE else 1
-    rho = {"columns": 3 * 4 * both / (2 * parts["columns"].law.noise.sigma ** 2)}
-    rho["pair"] = parts["pair"].times * 4 * both / (2 * parts["pair"].law.noise.sigma ** 2)
-    for name in recipe.choices:
-        best = parts[name].law.selection
-        assert best.sensitivity == 2 * 2 * both
-        rho[name] = parts[name].times * best.epsilon**2 / 8
-    (payer,) = plan.payers
-    total = sum(rho.values())
-    assert float(sum(n * (event.rho or 0) for event, n in payer.events)) == pytest.approx(float(total), rel=1e-9)
-    for name, share in recipe.shares.items():
-        assert float(rho[name] / total) == pytest.approx(float(share), rel=1e-6)
-    kinds: dict[type, int] = {GaussianEvent: 1 + parts["pair"].times, BoundedRangeEvent: sum(recipe.choices.values())}
-    for event, times in kinds.items():
-        assert sum(n for e, n in payer.events if type(e) is event) == times
-    assert payer.cost.epsilon(1e-6) <= 1
 
 
 def test_a_tree_joins_no_columns_twice() -> None:

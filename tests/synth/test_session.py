@@ -99,7 +99,7 @@ def test_given_values_are_held_and_what_hardly_occurs_is_refused_with_the_number
     assert set(made.sample(50, given={"town": "no'rth"}).cells[1]) == {"no'rth"}
     assert all(60 <= age < 76 for age in made.sample(50, given={"age": (64, 71)}).cells[0])
     assert made.sample(0).rows == []
-    assert {old for _, _, old in made.sample(200, given={"age": 90})} <= {True, False, None}
+    assert {old for _, _, old in made.sample(200, given={"age": 87})} <= {True, False, None}
     for given, words in (
         ({"town": "west"}, "no declared value"),
         ({"age": 200}, "outside of the declared range"),
@@ -196,13 +196,6 @@ def test_frames_need_a_domain() -> None:
         Adaptive(epsilon=1, delta="1e-6").fit(FRAME, {"age": (1, 2)})  # type: ignore[dict-item]
     with pytest.raises(UnknownColumn):
         Adaptive(epsilon=1, delta="1e-6").fit(FRAME, {"wage": dp.Values(1, 2)})
-
-
-@pytest.mark.parametrize("rows", [0, 1])
-def test_no_row_and_one_row_are_rows_like_any(rows: int) -> None:
-    domain = {name: COLUMNS[name] for name in ("age", "town", "old")}
-    found = Adaptive(epsilon=1, delta="1e-6", relation="replace").fit(FRAME[:rows], domain)
-    assert len(found.sample(20)) == 20
 
 
 def test_people_with_many_rows_count_with_some_of_them() -> None:

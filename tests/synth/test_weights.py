@@ -43,7 +43,13 @@ def weighing(**changed: Any) -> WeightsSynthesis:
 
 
 def online(**changed: Any) -> OnlineWeights:
-    given: dict[str, Any] = {"source": "t", "epsilon": Fraction(30), "per_person": 2, "queries": 4}
+    given: dict[str, Any] = {
+        "source": "t",
+        "epsilon": Fraction(30),
+        "delta": Fraction(0),
+        "per_person": 2,
+        "queries": 4,
+    }
     return OnlineWeights(SMALL, **given | {"error": Fraction(90)} | changed)
 
 
@@ -89,7 +95,7 @@ def test_broken_twins_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
     first = faults(RecipeRow("twin", twin, relations=(Relation.ADD_REMOVE,)), SHORT)
     assert "bounds" in {fault.check for fault in first}
-    other = lambda: TwiceAsFar(SMALL, "t", Fraction(30), 2, 4, Fraction(90))  # noqa: E731
+    other = lambda: TwiceAsFar(SMALL, "t", Fraction(30), Fraction(0), 2, 4, Fraction(90))  # noqa: E731
     second = faults(RecipeRow("twin", other, inputs=ASKED, relations=(Relation.ADD_REMOVE,)), SHORT)
     assert "bounds" in {fault.check for fault in second}
 

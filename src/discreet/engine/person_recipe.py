@@ -115,13 +115,17 @@ class PersonRecipe(ABC):
             )
         return kept["state"]
 
-    def build(self, plan: Plan, state: Any, receipt: Receipt) -> RecipeTable:
-        """Return the table of a state."""
+    def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
+        """Return the table of a state, or whatever follows from it."""
+        return self.proof(plan, state, receipt)
+
+    def proof(self, plan: Plan, state: Any, receipt: Receipt) -> RecipeTable:
+        """Return the table of a state, which its certificate proves."""
         return RecipeTable(plan, *self.table(plan, as_json(state)), receipt)
 
-    def answers(self, plan: Plan, state: Any, result: RecipeTable) -> Mapping[str, dict[str, Any]]:
+    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
         """Return the table as JSON, of which the ledger keeps a digest."""
-        return {"": answer(result.columns, result.rows)}
+        return {"": answer(*self.table(plan, as_json(state)))}
 
 
 def as_json(state: Any) -> Any:

@@ -757,33 +757,11 @@ class Session:
         made: Any = self._desk.perform(recipe, fresh=fresh, ours=False)
         return made.checked_by(lambda check: self._desk.perform(check, ours=False), recipe.source, recipe.per_person)
 
-    def plan_synthesis(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        table: str | None = None,
-        columns: Sequence[str] | None = None,
-        workload: str | Sequence[str] | Sequence[tuple[str, str]] | Mapping[tuple[str, str], int] | None = None,
-        label: str | None = None,
-        bins: int = 100,
-        structural_zeros: Sequence[Mapping[str, Any]] = (),
-        method: str = "adaptive",
-        rows: int | None = None,
-    ) -> Any:
+    def plan_synthesis(self, **asked: Any) -> Any:
         """Decide a synthesis without asking for it: its price and its size, free, and no data is touched.
 
         Args:
-            epsilon: as in `synthesize`.
-            delta: as in `synthesize`.
-            table: as in `synthesize`.
-            columns: as in `synthesize`.
-            workload: as in `synthesize`.
-            label: as in `synthesize`.
-            bins: as in `synthesize`.
-            structural_zeros: as in `synthesize`.
-            method: as in `synthesize`.
-            rows: as in `synthesize`.
+            asked: everything but `fresh`, as in `synthesize`.
 
         Returns:
             A plan, with `cells`, `pairs`, `sigma`, `pair_error`, `memory` and `seconds`.
@@ -791,15 +769,14 @@ class Session:
         Raises:
             PlanError, InvalidParameter: it cannot be made as asked.
         """
-        given = (table, columns, workload, label, bins, structural_zeros, method, rows)
-        room, recipe = self._synthesis(epsilon, delta, *given)
+        room, recipe = self._synthesis(**asked)
         return room.SynthesisPlan.of(recipe, self._desk.plan(recipe))
 
-    def _synthesis(self, *given: Any) -> tuple[Any, Any]:
+    def _synthesis(self, *given: Any, **asked: Any) -> tuple[Any, Any]:
         """Return the room of synthesis, and the recipe; the room stands above the engine and is found by its name."""
         self._refuse_two("a synthesis")
         room = importlib.import_module("discreet.synth.asked")
-        return room, room.AskedSynthesis(*given).recipe(self._desk.tables)
+        return room, room.AskedSynthesis(*given, **asked).recipe(self._desk.tables)
 
     def hierarchy(
         self,
@@ -846,20 +823,15 @@ class Session:
             PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `synthesize`.
         """
         given = (levels, attributes, table, code, units, invariants, weights, loss, filler, bins)
-        made: Any = self._desk.perform(self._hierarchy(epsilon, delta, *given), fresh=fresh, ours=False)
-        return made.checked_by(lambda check: self._desk.perform(check, ours=False))
+        recipe = self._hierarchy(epsilon, delta, *given)
+        made: Any = self._desk.perform(recipe, fresh=fresh, ours=False)
+        return made.checked_by(lambda check: self._desk.perform(check, ours=False), recipe.source, recipe.per_person)
 
-    def plan_hierarchy(
-        self, *, epsilon: Real | None = None, delta: Real | None = None, levels: Any, attributes: Any, **asked: Any
-    ) -> Any:
+    def plan_hierarchy(self, **asked: Any) -> Any:
         """Decide a census-style release without asking for it: its price and its errors, free; no data is touched.
 
         Args:
-            epsilon: as in `hierarchy`.
-            delta: as in `hierarchy`.
-            levels: as in `hierarchy`.
-            attributes: as in `hierarchy`.
-            asked: everything else but `fresh`, as in `hierarchy`.
+            asked: everything but `fresh`, as in `hierarchy`.
 
         Returns:
             A plan, with `errors`, `spectrum`, `weights` and `cost`.
@@ -867,7 +839,7 @@ class Session:
         Raises:
             PlanError, InvalidParameter: it cannot be made as asked.
         """
-        recipe = self._hierarchy(epsilon, delta, levels, attributes, **asked)
+        recipe = self._hierarchy(**asked)
         return recipe.described(self._desk.plan(recipe))
 
     def _hierarchy(self, *given: Any, **asked: Any) -> Any:

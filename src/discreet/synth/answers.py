@@ -15,7 +15,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.engine.person_recipe import PersonRecipe, as_json
+from discreet.engine.person_recipe import as_json
 from discreet.engine.recipe import Draw, Wait
 from discreet.errors import InvalidParameter, NotPrivate
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
@@ -36,10 +36,9 @@ from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Sensitivity
 from discreet.synth.asked import BINS, AskedSynthesis
 from discreet.synth.counting import read_count
-from discreet.synth.domain import Integers, SynthColumn, cell_rows
+from discreet.synth.domain import CellRecipe, Integers
 from discreet.synth.synthetic import Synthetic
 from discreet.synth.weights import DOUBT, CellWeights, model_of, rows_where
-from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
@@ -78,29 +77,16 @@ class Margins(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OnlineWeights(PersonRecipe):
-    """The recipe of a run of queries that are answered one at a time.
+class OnlineWeights(CellRecipe):
+    """The recipe of a run of queries that are answered one at a time; its δ is 0.
 
     Attributes:
-        columns: the columns.
-        source: the name of their table.
-        epsilon: the ε to be spent.
-        per_person: how many rows of a person are read at most.
         queries: how many queries are answered at most.
         error: how far an answer may be off.
     """
 
-    columns: tuple[SynthColumn, ...]
-    source: str
-    epsilon: Fraction
-    per_person: int
     queries: int
     error: Fraction
-
-    @property
-    def sizes(self) -> list[int]:
-        """How many cells each column has."""
-        return [column.size for column in self.columns]
 
     @cached_property
     def updates(self) -> int:
@@ -142,7 +128,7 @@ class OnlineWeights(PersonRecipe):
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         CellWeights(self.sizes, 1)  # refuses what is too large
-        rows = cell_rows(self.columns, self.source, tables, self.per_person)
+        rows = self.rows(tables)
         one, epsilon = Sensitivity(1, rows.most), self.epsilon * part
         of_rows, looks, numbers = _laws(epsilon, self.per_person, self.threshold, self.updates)
         whole: dict[str, Any] = {"kind": "whole", "times": self.queries, "law": AboveOrBelow(looks)}
@@ -199,15 +185,8 @@ class OnlineWeights(PersonRecipe):
         weights = CellWeights(self.sizes, kept["rows"])
         for sql, noisy in kept["steps"]:
             weights.learn(self.chosen(sql), float(noisy))
-        columns, rows = self.table(plan, kept)
         said = f"It was learned from {len(kept['steps'])} queries, and is near the data for queries like these."
-        return Synthetic(
-            model_of(self.columns, weights.held, said), plan=plan, proof=(receipt, columns, [tuple(r) for r in rows])
-        )
-
-    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
-        """Return the noisy numbers as JSON, of which the ledger keeps a digest."""
-        return {"": answer(*self.table(plan, as_json(state)))}
+        return Synthetic(model_of(self.columns, weights.held, said), plan, self.proof(plan, state, receipt))
 
 
 def _laws(
@@ -283,7 +262,7 @@ class Answers:
         asked = AskedSynthesis(None, None, table, columns, bins=bins)
         own, found, most = asked.domain(session._desk.tables)
         n = count("queries_at_most", queries_at_most)
-        given = positive("epsilon", epsilon), most, n, positive("error", error)
+        given = positive("epsilon", epsilon), Fraction(0), most, n, positive("error", error)
         self._recipe = OnlineWeights(found, own, *given)
         self.error, self.queries_at_most = given[-1], n
         self.updates, self.rows_at_most = self._recipe.updates, self._recipe.rows_at_most

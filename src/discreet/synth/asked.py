@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from discreet.catalog.schema import Fact, Range, TableSchema, Values, find_table
-from discreet.engine.connect import connect
+from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingBounds, NotPrivate
 from discreet.privacy.exact import Real, count, positive, probability
-from discreet.privacy.guarantee import Budget
-from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.privacy.unit import Relation
 from discreet.query.parse import columns_named
 from discreet.synth.counting import read_columns
 from discreet.synth.domain import SynthColumn
 from discreet.synth.named import AimSynthesis, TreeSynthesis
 from discreet.synth.recipe import AdaptiveSynthesis, Schedule, sigmas_of
+from discreet.synth.released import Priced, frame_session
 from discreet.synth.synthetic import Synthetic
 from discreet.synth.weights import WeightsSynthesis
 
@@ -56,24 +56,10 @@ MOST_WEIGHT = 100
 
 @dataclass(frozen=True, slots=True)
 class AskedSynthesis:
-    """A synthetic data set as it is asked for.
+    """A synthetic data set as it is asked for; `Session.synthesize` says what each argument is."""
 
-    Attributes:
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
-        table: the table's name, where there are several.
-        columns: columns of it; None for all but the person's.
-        workload: pairs of columns to be measured, each of weight 1, or weights by pairs; or queries, each of which
-            adds 1 to the weight of every pair of columns that it names; None for all pairs.
-        label: a column whose pairs have twice the weight.
-        bins: the most bins of a range.
-        structural_zeros: combinations that never occur: for each column a value or a pair of ends of a range.
-        method: one of `METHODS`; "independent" measures columns alone.
-        rows: the number of rows, where it is public, for "mwem"; None to measure it.
-    """
-
-    epsilon: Real | None
-    delta: Real | None
+    epsilon: Real | None = None
+    delta: Real | None = None
     table: str | None = None
     columns: Sequence[str] | None = None
     workload: Workload | None = None
@@ -240,7 +226,7 @@ def _weights_of(workload: Workload, columns: Sequence[SynthColumn]) -> Mapping[t
     return found
 
 
-def _type_of(own: TableSchema, name: str) -> Any:
+def _type_of(own: TableSchema, name: str) -> Type:
     """Return the type of a column's samples: its own, or of a text source what is declared."""
     fact, kind = own.facts[name], own.columns[name]
     if isinstance(fact, Values):
@@ -249,7 +235,7 @@ def _type_of(own: TableSchema, name: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class SynthesisPlan:
+class SynthesisPlan(Priced):
     """A synthesis that has been decided, with its size: free, and nothing was read or charged.
 
     Attributes:
@@ -300,16 +286,6 @@ class SynthesisPlan:
             seconds=_seconds(schedule, recipe.components, cells),
             promise=recipe.promise(plan, None),
         )
-
-    @property
-    def price(self) -> str:
-        """What is charged for it, in words."""
-        return self.plan.price
-
-    @property
-    def cost(self) -> Any:
-        """What it costs, as a `PrivacyLoss`."""
-        return self.plan.cost
 
     def without_outlook(self) -> SynthesisPlan:
         """Return the same, silent about accounts."""
@@ -378,6 +354,7 @@ class Adaptive:
     bins: int = BINS
     structural_zeros: Sequence[Mapping[str, Any]] = field(default=())
     relation: str | Relation = "add-remove"
+    _method: ClassVar[str] = "adaptive"
 
     def fit(self, frame: Any, domain: Mapping[str, Fact]) -> Synthetic:
         """Return a synthetic data set.
@@ -395,36 +372,13 @@ class Adaptive:
                 "domain= declares each column, which must not be read from the data.",
                 hint="domain={'age': dp.Range(17, 90), 'sex': dp.Values('F', 'M')}",
             )
-        asked = AskedSynthesis(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            columns=list(domain),
-            workload=self.workload,
-            label=self.label,
-            bins=self.bins,
-            structural_zeros=self.structural_zeros,
-            method=self._method,
-            rows=getattr(self, "rows", None),
-        )
-        epsilon, delta = asked._guarantee()
-        with connect(
-            {"rows": frame},
-            unit=PrivacyUnit.row(),
-            columns=domain,
-            relation=self.relation,
-            population="rows",
-            budget=Budget(epsilon, delta, per_query=epsilon),
-            ledger=":memory:",
-        ) as session:
-            found: Synthetic = session.synthesize(**{name: getattr(asked, name) for name in asked.__slots__})
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "relation"}
+        given = AskedSynthesis(**own, columns=[*domain], method=self._method)._guarantee()
+        with frame_session(frame, domain, self.relation, *given) as session:
+            found: Synthetic = session.synthesize(**own, columns=[*domain], method=self._method)
         return found.without_ledger()
 
-    @property
-    def _method(self) -> str:
-        return "adaptive"
 
-
-@dataclass(frozen=True, kw_only=True)
 class Independent(Adaptive):
     """Synthetic data of a data frame whose columns are independent: the floor for every other method.
 
@@ -432,12 +386,9 @@ class Independent(Adaptive):
         As `Adaptive`; all of the budget measures single columns.
     """
 
-    @property
-    def _method(self) -> str:
-        return "independent"
+    _method = "independent"
 
 
-@dataclass(frozen=True, kw_only=True)
 class MST(Adaptive):
     """Synthetic data of a data frame by a tree of pairs: the method that won NIST's contest, for comparison.
 
@@ -448,12 +399,9 @@ class MST(Adaptive):
         McKenna, Miklau, Sheldon 2021, https://arxiv.org/abs/2108.04978; `TreeSynthesis` says what is done otherwise.
     """
 
-    @property
-    def _method(self) -> str:
-        return "mst"
+    _method = "mst"
 
 
-@dataclass(frozen=True, kw_only=True)
 class AIM(Adaptive):
     """Synthetic data of a data frame by AIM's rounds of one pair, for comparison.
 
@@ -466,9 +414,7 @@ class AIM(Adaptive):
         graphical model (`AimSynthesis`).
     """
 
-    @property
-    def _method(self) -> str:
-        return "aim"
+    _method = "aim"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -487,8 +433,5 @@ class MWEM(Adaptive):
         Hardt, Ligett, McSherry 2012, Theorem 2.2, https://arxiv.org/abs/1012.4763.
     """
 
+    _method = "mwem"
     rows: int | None = None
-
-    @property
-    def _method(self) -> str:
-        return "mwem"

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.engine.cells import measured
-from discreet.engine.person_recipe import PersonRecipe, RecipeTable, as_json
+from discreet.engine.person_recipe import PersonRecipe, as_json
 from discreet.engine.recipe import Draw
 from discreet.engine.row_places import RowPlaces
 from discreet.errors import InvalidParameter
@@ -34,16 +34,19 @@ from discreet.plan.person_rows import PersonRows, person_rows
 from discreet.plan.planner import make_query
 from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.unit import Relation, Sensitivity
+from discreet.query.expr import quoted
+from discreet.synth.checking import Distances, digest_of
 from discreet.synth.domain import Floats, Integers, SynthColumn
+from discreet.synth.released import Priced, Proved
 from discreet.synth.synthetic import SyntheticRows
 from discreet.synth.tree import TreeNoise, whole
 from discreet.synth.units import LevelUnits
 from discreet.table import render
-from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import PeopleRows
+    from discreet.engine.person_recipe import RecipeTable
     from discreet.engine.recipe import Receipt, Running
     from discreet.plan.plan import Plan
 
@@ -123,12 +126,8 @@ class CensusRelease(PersonRecipe):
     def rows(self, tables: Sequence[TableSchema]) -> PersonRows:
         """Return the rows that are read: numbers of the columns of units, and cells of the attributes."""
         sql = [*self.units.sql, *(column.sql for column in self.attributes.columns)]
-        text = f"SELECT {', '.join(f'{e} AS c{i}' for i, e in enumerate(sql))} FROM {self._name}"
+        text = f"SELECT {', '.join(f'{e} AS c{i}' for i, e in enumerate(sql))} FROM {quoted(self.source)}"
         return person_rows(text, tables, rows=self.per_person)
-
-    @property
-    def _name(self) -> str:
-        return '"' + self.source.replace('"', '""') + '"'
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         rows = self.rows(tables)
@@ -144,7 +143,9 @@ class CensusRelease(PersonRecipe):
         plan = plan_recipe(made, epsilon=self.epsilon * part, delta=self.delta)
         if not self.fixed:
             return plan
-        size_of = make_query(f"SELECT COUNT(*) AS n FROM {self._name}", tables, population="", version=None, epsilon=1)
+        size_of = make_query(
+            f"SELECT COUNT(*) AS n FROM {quoted(self.source)}", tables, population="", version=None, epsilon=1
+        )
         if any(moved.l1 for moved in size_of.sensitivities):
             raise InvalidParameter(
                 f"the number of rows of {self.source!r} is not public: lines that cannot be read may be left out.",
@@ -186,18 +187,12 @@ class CensusRelease(PersonRecipe):
     def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
         """Return the tables that agree: all of them follow from the state."""
         kept = as_json(state)
-        columns, rows = self.table(plan, kept)
-        proof = (receipt, columns, [tuple(row) for row in rows])
         tables = whole(tree_noise(self, plan), estimates(self, plan, kept), kept.get("rows"))
-        return Hierarchy(self, plan, tables, proof)
+        return Hierarchy(self, plan, tables, self.proof(plan, state, receipt))
 
     def described(self, plan: Plan) -> HierarchyPlan:
         """Return a plan of it with its errors."""
         return HierarchyPlan(self, plan)
-
-    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
-        """Return the noisy tables as JSON, of which the ledger keeps a digest."""
-        return {"": answer(*self.table(plan, as_json(state)))}
 
 
 def tree_noise(recipe: CensusRelease, plan: Plan) -> TreeNoise:
@@ -223,7 +218,7 @@ def estimates(recipe: CensusRelease, plan: Plan, kept: Mapping[str, Any]) -> lis
 
 
 @dataclass(frozen=True)
-class CensusCheck(PersonRecipe):
+class CensusCheck(Distances):
     """The noisy ℓ1 distances of released tables from those of the data: at each level of totals and of histograms.
 
     Attributes:
@@ -240,15 +235,12 @@ class CensusCheck(PersonRecipe):
     digest: str
     tables: Sequence[Integers] = field(repr=False, compare=False)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows, n = self.release.rows(tables), 2 * len(self.tables)
-        moved = rows.most * (2 if rows.question.table.relation is Relation.REPLACE else 1)
-        made = person_part("distances", rows, width=n, norms=Sensitivity(n, moved), kind="whole")
-        return plan_recipe([made], epsilon=self.epsilon * part, delta=self.delta)
+    def rows(self, tables: Sequence[TableSchema]) -> PersonRows:
+        return self.release.rows(tables)
 
-    def run(self, plan: Plan) -> Running[list[int]]:
-        noisy = yield Draw("distances")
-        return [int(n) for n in noisy]
+    @property
+    def of(self) -> list[tuple[str, ...]]:
+        return [(level, kind) for level in self.release.names for kind in KINDS]
 
     def prepare(self, people: PeopleRows) -> tuple[Integers, Integers]:
         """Return the unit of the last level and the cell of each row."""
@@ -263,10 +255,6 @@ class CensusCheck(PersonRecipe):
             found = [int(np.abs(apart.sum(axis=1)).sum()), int(np.abs(apart).sum()), *found]
             exact = np.add.reduceat(exact, self.release.units.tree.starts[level - 1], axis=0) if level else exact
         return np.array(found, np.int64)
-
-    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        names = [(level, kind) for level in self.release.names for kind in KINDS]
-        return ["level", "table", "distance"], [[*name, int(n)] for name, n in zip(names, state, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,25 +284,17 @@ class HierarchyErrors:
     __repr__ = __str__
 
 
-class HierarchyPlan:
+class HierarchyPlan(Priced):
     """A census-style release that has been decided, with its errors: free, and nothing was read or charged.
 
     Attributes:
         plan: what is drawn, and its price.
     """
 
+    plan: Plan
+
     def __init__(self, recipe: CensusRelease, plan: Plan) -> None:
         self._recipe, self.plan = recipe, plan
-
-    @property
-    def price(self) -> str:
-        """What is charged for it, in words."""
-        return self.plan.price
-
-    @property
-    def cost(self) -> Any:
-        """What it costs, as a `PrivacyLoss`."""
-        return self.plan.cost
 
     @property
     def levels(self) -> list[str]:
@@ -397,7 +377,7 @@ class HierarchyPlan:
     __repr__ = __str__
 
 
-class Hierarchy(HierarchyPlan):
+class Hierarchy(Proved, HierarchyPlan):
     """A census-style release: whole tables of every level that agree with each other, and rows that have these tables.
 
     Guarantee:
@@ -409,62 +389,43 @@ class Hierarchy(HierarchyPlan):
         rows: the number of rows: public, or noisy.
     """
 
-    def __init__(self, recipe: CensusRelease, plan: Plan, tables: Sequence[Integers], proof: Any) -> None:
+    def __init__(
+        self, recipe: CensusRelease, plan: Plan, tables: Sequence[Integers], proof: RecipeTable | None
+    ) -> None:
         super().__init__(recipe, plan)
         self._tables, self._proof, self.rows = tables, proof, int(tables[0].sum())
-        self._looking: Callable[[CensusCheck], RecipeTable] | None = None
 
-    @property
-    def stored(self) -> bool:
-        """Whether the ledger had it, so that it cost nothing."""
-        return bool(self._receipt[0].stored)
-
-    def certificate(self) -> dict[str, Any]:
-        """Return the certificate of the noisy tables, for `discreet verify`.
-
-        Raises:
-            InvalidParameter: it was made without a ledger.
-        """
-        receipt, columns, rows = self._receipt
-        found: dict[str, Any] = receipt.paid.certificate("", columns, rows)
-        return found
-
-    @property
-    def _receipt(self) -> Any:
-        if self._proof is None:
-            raise InvalidParameter("this release was made without a ledger.", hint="session.hierarchy(…)")
-        return self._proof
-
-    def checked_by(self, perform: Callable[[CensusCheck], RecipeTable]) -> Hierarchy:
-        """Return the same, where a look at the data of `errors` is done so."""
-        self._looking = perform
-        return self
-
-    def errors(self, *, check: Real | None = None, delta: Real = 0) -> HierarchyErrors:
+    def errors(
+        self, *, check: Real | None = None, delta: Real = 0, frame: Any = None, relation: str | Relation = "add-remove"
+    ) -> HierarchyErrors:
         """Return the standard errors of all tables before they were made whole: exact, from the plan.
 
         Args:
             check: the ε of a look at the data: the mean absolute error of each level's totals and histograms as they
                 are, with noise. It is charged to the session that made the release.
             delta: the δ of it; 0 for Laplace noise.
+            frame: a data frame to look at in place of the session's table; each row is a person, and you account for
+                it.
+            relation: of `frame`: "add-remove", or "replace" where the number of rows is public.
 
         Raises:
-            InvalidParameter: no open session made it, and it is to be checked.
+            InvalidParameter: no open session made it, and it is to be checked without `frame`.
             BudgetExceeded, LedgerError, BackendFailed: as `session.hierarchy`.
         """
         found = super().errors()
         if check is None:
+            if frame is not None or delta:
+                raise InvalidParameter("frame= and delta= are for a look at the data.", hint="check=0.1 with them")
             return found
-        if self._looking is None:
-            raise InvalidParameter("no session made this release.", hint="session.hierarchy(…)")
-        digest = hashlib.sha256(b"".join(table.tobytes() for table in self._tables)).hexdigest()
-        price = positive("check", check), probability("delta", delta)
-        checked = self._looking(CensusCheck(self._recipe, *price, digest, self._tables))
-        (law,) = (part.law for part in checked.plan.parts)
-        assert isinstance(law, AddedNoise)
-        off, last = law.noise.quantile(Fraction(19, 20)), " × ".join(self.attributes)
-        numbers = {(level, table): n for level, table, n, _, _ in found.rows}
-        of = [((level, last if kind == "cells" else kind), n) for level, kind, n in checked.rows]
+        price, own = (positive("check", check), probability("delta", delta)), self._recipe
+
+        def look(source: str, most: int) -> CensusCheck:
+            release = replace(own, source=source, per_person=most)
+            return CensusCheck(release, *price, digest_of(self._tables), self._tables)
+
+        checked, off = self._looked(look, frame, {c.name: c.fact for c in own.attributes.columns}, relation)
+        numbers, last = {(level, table): n for level, table, n, _, _ in found.rows}, " × ".join(self.attributes)
+        of = [((level, last if kind == "cells" else kind), n) for level, kind, n in checked]
         return replace(found, measured={key: (max(n, 0) / numbers[key], off / numbers[key]) for key, n in of})
 
     def without_ledger(self) -> Hierarchy:

@@ -9,74 +9,73 @@ Guarantee:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.engine.connect import connect
-from discreet.engine.person_recipe import PersonRecipe, RecipeTable
+from discreet.engine.person_recipe import PersonRecipe
 from discreet.engine.recipe import Draw
-from discreet.mechanisms.draws import AddedNoise
 from discreet.plan.parts import person_part, plan_recipe
-from discreet.privacy.guarantee import Budget
-from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
-from discreet.synth.domain import Integers, SynthColumn, cell_rows
+from discreet.privacy.unit import Relation, Sensitivity
+from discreet.synth.domain import CellRecipe, Integers
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import PeopleRows
     from discreet.engine.recipe import Running
+    from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
 
-@dataclass(frozen=True)
-class ModelCheck(PersonRecipe):
-    """The noisy ℓ1 distances of a model's tables from those of the data.
+class Distances(PersonRecipe):
+    """Noisy ℓ1 distances of public tables from those of the data: each moves by as many rows as a person has."""
 
-    Attributes:
-        columns: the columns.
-        source: the name of their table.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent; 0 for Laplace noise.
-        per_person: how many rows of a person are read at most.
-        tables: the model's expected counts, by the places of their columns.
-        digest: of these.
-    """
-
-    columns: tuple[SynthColumn, ...]
-    source: str
     epsilon: Fraction
     delta: Fraction
-    per_person: int
-    tables: Mapping[tuple[int, ...], Integers] = field(repr=False, compare=False)
-    digest: str = ""
 
-    @classmethod
-    def of(
-        cls,
-        columns: Sequence[SynthColumn],
-        tables: Mapping[tuple[int, ...], Integers],
-        source: str,
-        price: tuple[Fraction, Fraction],
-        per_person: int,
-    ) -> ModelCheck:
-        """Return the check of these tables at the price of (ε, δ)."""
-        text = b"".join(table.tobytes() for table in tables.values())
-        return cls(tuple(columns), source, *price, per_person, tables, hashlib.sha256(text).hexdigest())
+    @abstractmethod
+    def rows(self, tables: Sequence[TableSchema]) -> PersonRows:
+        """Return the rows that are read."""
+
+    @property
+    @abstractmethod
+    def of(self) -> list[tuple[str, ...]]:
+        """What names each distance."""
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows = cell_rows(self.columns, self.source, tables, self.per_person)
-        n, moved = len(self.tables), rows.most * (2 if rows.question.table.relation is Relation.REPLACE else 1)
-        norms = Sensitivity(n, moved)
-        made = person_part("distances", rows, width=n, norms=norms, kind="whole")
+        rows, n = self.rows(tables), len(self.of)
+        moved = rows.most * (2 if rows.question.table.relation is Relation.REPLACE else 1)
+        made = person_part("distances", rows, width=n, norms=Sensitivity(n, moved), kind="whole")
         return plan_recipe([made], epsilon=self.epsilon * part, delta=self.delta, parameters={"of": repr(self)})
 
     def run(self, plan: Plan) -> Running[list[int]]:
         noisy = yield Draw("distances")
         return [int(n) for n in noisy]
+
+    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        names = ["level", "table"][-len(self.of[0]) :]
+        return [*names, "distance"], [[*name, int(n)] for name, n in zip(self.of, state, strict=True)]
+
+
+@dataclass(frozen=True)
+class ModelCheck(CellRecipe, Distances):
+    """The noisy ℓ1 distances of a model's tables from those of the data; with a δ of 0 the noise is Laplace's.
+
+    Attributes:
+        tables: the model's expected counts, by the places of their columns.
+        digest: of these.
+    """
+
+    tables: Mapping[tuple[int, ...], Integers] = field(repr=False, compare=False)
+    digest: str = ""
+
+    @property
+    def of(self) -> list[tuple[str, ...]]:
+        return [(", ".join(self.columns[i].name for i in places),) for places in self.tables]
 
     def whole(self, people: PeopleRows, of: str, args: Any) -> Integers:
         found = [
@@ -85,33 +84,13 @@ class ModelCheck(PersonRecipe):
         ]
         return np.array(found, np.int64)
 
-    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        names = [", ".join(self.columns[i].name for i in places) for places in self.tables]
-        return ["table", "distance"], [[name, int(n)] for name, n in zip(names, state, strict=True)]
 
-
-def found_in(checked: RecipeTable) -> tuple[list[int], int]:
-    """Return the distances, and how far each is off at most with a probability of 95 %."""
-    (part,) = checked.plan.parts
-    assert isinstance(part.law, AddedNoise)
-    return [n for _, n in checked.rows], part.law.noise.quantile(Fraction(19, 20))
+def digest_of(tables: Iterable[Integers]) -> str:
+    """Return a SHA-256 of tables: others are another question."""
+    return hashlib.sha256(b"".join(table.tobytes() for table in tables)).hexdigest()
 
 
 def counted(matrix: Integers, places: Sequence[int], shape: Sequence[int]) -> Integers:
     """Return how many rows stand in each cell of some columns. Private."""
     flat = np.ravel_multi_index([matrix[:, i] for i in places], [*shape])
     return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
-
-
-def of_frame(frame: Any, relation: str | Relation, check: ModelCheck) -> RecipeTable:
-    """Return what a check finds in a data frame, each row of which is a person; the caller accounts for it."""
-    with connect(
-        {check.source: frame},
-        unit=PrivacyUnit.row(),
-        columns={column.name: column.fact for column in check.columns},
-        relation=relation,
-        population="rows",
-        budget=Budget(check.epsilon, check.delta, per_query=check.epsilon),
-        ledger=":memory:",
-    ) as session:
-        return session.perform(check, trusted_code=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
+from discreet.engine.person_recipe import PersonRecipe
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.person_rows import PersonRows, person_rows
+from discreet.post.noisy_table import restored_cell, stored_cell
+from discreet.query.expr import constant, quoted
 
 Floats: TypeAlias = NDArray[np.float64]
+Singles: TypeAlias = NDArray[np.float32]
 Integers: TypeAlias = NDArray[np.int64]
 
 OTHER = "other"
@@ -81,13 +85,20 @@ class SynthColumn:
         """What is declared of it."""
         if self.values is not None:
             return Values(*self.values)
-        low, beyond = self.edges[0], self.edges[-1]
+        low, high = map(self._typed, (self.edges[0], self.edges[-1] - self._step))
+        return Range(low, high, integer=True) if self.type is Type.INT else Range(low, high)
+
+    @property
+    def _step(self) -> int:
+        """How far a bin's last value is from its end; 0 where it is as near as a float can be."""
+        return {Type.INT: 1, Type.DATE: _DAY}.get(self.type, 1 if self.type.is_moment else 0)
+
+    @property
+    def _typed(self) -> Callable[[float], Any]:
+        """What makes a place on the axis of the edges a value."""
         if self.type.is_moment:
-            ends = _moment(int(low)), _moment(int(beyond) - 1)
-            return Range(*(end.date() for end in ends)) if self.type is Type.DATE else Range(*ends)
-        if self.type is Type.INT:
-            return Range(int(low), int(beyond) - 1, integer=True)
-        return Range(low, beyond)
+            return (lambda n: _moment(int(n)).date()) if self.type is Type.DATE else lambda n: _moment(int(n))
+        return int if self.type is Type.INT else float
 
     def points(self, cell: int) -> list[Any]:
         """Return values of a cell from its first to its last; what is none of the declared values is an object."""
@@ -96,15 +107,10 @@ class SynthColumn:
             return [self.values[cell]] if cell < len(self.values) else [None] * (None not in self.values) + rest
         if cell == self.size - 1:
             return [None]
-        low, beyond = self.edges[cell], self.edges[cell + 1]
-        step = {Type.INT: 1, Type.DATE: _DAY}.get(self.type, 1 if self.type.is_moment else 0)
-        ends = [low, low + (beyond - step - low) // (step or 1) // 2 * step if step else (low + beyond) / 2]
-        ends += [beyond - step] if step or cell == self.size - 2 else [math.nextafter(beyond, low)]
-        made = [*dict.fromkeys(ends)]
-        if self.type.is_moment:
-            moments = [_moment(int(n)) for n in made]
-            return [m.date() for m in moments] if self.type is Type.DATE else list(moments)
-        return [int(n) for n in made] if self.type is Type.INT else list(made)
+        low, beyond, step = self.edges[cell], self.edges[cell + 1], self._step
+        middle = low + (beyond - step - low) // (step or 1) // 2 * step if step else (low + beyond) / 2
+        last = beyond - step if step or cell == self.size - 2 else math.nextafter(beyond, low)
+        return [self._typed(n) for n in dict.fromkeys((low, middle, last))]
 
     def number(self, value: Any) -> float:
         """Return a value as its place on the axis of the edges.
@@ -121,7 +127,7 @@ class SynthColumn:
     @property
     def sql(self) -> str:
         """The number of a row's cell."""
-        own = '"' + self.name.replace('"', '""') + '"'
+        own = quoted(self.name)
         if self.values is not None:
             return _cases([(f"{own} IS NULL" if v is None else f"{own} = {_literal(v)}") for v in self.values])
         low, high, last = self.edges[0], self.edges[-1], self.size - 1
@@ -171,8 +177,7 @@ class SynthColumn:
             pair = wanted if isinstance(wanted, tuple) else (wanted, wanted)
             low, high = (self.number(end) for end in pair)
             start, beyond = self.edges[found[0]], self.edges[found[-1] + 1]
-            least = {Type.INT: 1, Type.DATE: _DAY}.get(self.type, 0)  # between a bin's last value and its end
-            if (found[0] and start < low) or (found[-1] < self.size - 2 and beyond - least > high):
+            if (found[0] and start < low) or (found[-1] < self.size - 2 and beyond - self._step > high):
                 raise InvalidParameter(
                     f"{wanted!r} ends inside of a bin of {self.name!r}, from {self.label(found[0])} to "
                     f"{self.label(found[-1])}.",
@@ -186,41 +191,32 @@ class SynthColumn:
             return self.values[cell] if cell < len(self.values) else self._other
         if cell == self.size - 1:
             return None
-        low, beyond = self.edges[cell], self.edges[cell + 1]
-        if self.type is Type.INT:
-            return int(low) if beyond - low == 1 else (int(low), int(beyond) - 1)
-        if self.type is Type.DATE:
-            ends = _moment(int(low)).date(), _moment(int(beyond) - 1).date()
-            return ends[0] if ends[0] == ends[1] else ends
-        return (_moment(int(low)), _moment(int(beyond))) if self.type.is_moment else (low, beyond)
+        single = self.type in (Type.INT, Type.DATE)  # ends are the first and last value then
+        ends = tuple(map(self._typed, (self.edges[cell], self.edges[cell + 1] - self._step * single)))
+        return ends[0] if single and ends[0] == ends[1] else ends
 
     def sampled(self, cells: Integers, at: Floats) -> list[Any]:
         """Return a value of each of these cells; of a bin the one at this share of its way."""
         if self.values is not None:
             shown = [*self.values, self._other]
             return [shown[i] for i in cells.tolist()]
-        edges = np.array(self.edges, np.float64)
-        null, low = cells == self.size - 1, np.minimum(cells, self.size - 2)
+        edges, low, typed = np.array(self.edges, np.float64), np.minimum(cells, self.size - 2), self._typed
         found = edges[low] + (edges[low + 1] - edges[low]) * at
-        if self.type is Type.INT:
-            whole = np.minimum(np.floor(found), edges[low + 1] - 1).astype(np.int64).tolist()
-            return [None if gone else n for n, gone in zip(whole, null.tolist(), strict=True)]
-        if self.type.is_moment:
-            times = [_moment(int(n)) for n in np.minimum(found, edges[low + 1] - 1).tolist()]
-            shown = [t.date() for t in times] if self.type is Type.DATE else times
-            return [None if gone else t for t, gone in zip(shown, null.tolist(), strict=True)]
-        return [None if gone else x for x, gone in zip(found.tolist(), null.tolist(), strict=True)]
+        if self._step:
+            found = np.minimum(np.floor(found), edges[low + 1] - 1)
+        null = (cells == self.size - 1).tolist()
+        return [None if gone else typed(n) for n, gone in zip(found.tolist(), null, strict=True)]
 
     @property
     def said(self) -> dict[str, Any]:
         """The column as plain values."""
-        values = None if self.values is None else [_plain(v) for v in self.values]
+        values = None if self.values is None else [stored_cell(v) for v in self.values]
         return {"name": self.name, "type": self.type.name, "edges": [*self.edges], "values": values}
 
     @classmethod
     def read(cls, said: dict[str, Any]) -> SynthColumn:
         """Return the column that `said` describes."""
-        values = None if said["values"] is None else tuple(_read(v) for v in said["values"])
+        values = None if said["values"] is None else tuple(map(restored_cell, said["values"]))
         return cls(said["name"], Type[said["type"]], tuple(said["edges"]), values)
 
     @property
@@ -234,25 +230,47 @@ class SynthColumn:
         return start <= high and (low < beyond or (last and low == beyond))
 
 
-def cell_rows(columns: Sequence[SynthColumn], source: str, tables: Sequence[TableSchema], most: int) -> PersonRows:
-    """Return people's rows of a table, as the numbers of their cells: at most so many of a person.
+@dataclass(frozen=True)
+class CellRecipe(PersonRecipe):
+    """A recipe over the cells of a table's columns.
 
-    Raises:
-        InvalidParameter: there are too many columns or values for one query.
+    Attributes:
+        columns: the columns.
+        source: the name of their table.
+        epsilon: the ε to be spent.
+        delta: the δ to be spent.
+        per_person: how many rows of a person are read at most.
     """
-    text = ", ".join(f"{column.sql} AS c{i}" for i, column in enumerate(columns))
-    name = '"' + source.replace('"', '""') + '"'
-    try:
-        found = person_rows(f"SELECT {text} FROM {name}", tables, rows=most)
-        assert found.sql  # what is too long is refused when it is written
-        return found
-    except UnsupportedQuery:  # columns and values were read already: only their number is left
-        largest = max(columns, key=lambda column: column.size)
-        raise InvalidParameter(
-            f"{len(columns)} columns, of which {largest.name!r} has {largest.size:,} values or bins, are too many for "
-            "one query.",
-            hint="leave columns out, or declare coarser values",
-        ) from None
+
+    columns: tuple[SynthColumn, ...]
+    source: str
+    epsilon: Fraction
+    delta: Fraction
+    per_person: int
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many cells each column has."""
+        return [column.size for column in self.columns]
+
+    def rows(self, tables: Sequence[TableSchema]) -> PersonRows:
+        """Return people's rows of the table, as the numbers of their cells: at most so many of a person.
+
+        Raises:
+            InvalidParameter: there are too many columns or values for one query.
+        """
+        text = ", ".join(f"{column.sql} AS c{i}" for i, column in enumerate(self.columns))
+        try:
+            found = person_rows(f"SELECT {text} FROM {quoted(self.source)}", tables, rows=self.per_person)
+            assert found.sql  # what is too long is refused when it is written
+            return found
+        except UnsupportedQuery:  # columns and values were read already: only their number is left
+            largest = max(self.columns, key=lambda column: column.size)
+            raise InvalidParameter(
+                f"{len(self.columns)} columns, of which {largest.name!r} has {largest.size:,} values or bins, are too "
+                "many for one query.",
+                hint="leave columns out, or declare coarser values",
+            ) from None
 
 
 def _cases(conditions: Sequence[str]) -> str:
@@ -262,15 +280,7 @@ def _cases(conditions: Sequence[str]) -> str:
 
 
 def _literal(value: Any) -> str:
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, dt.datetime):
-        return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
-    return f"DATE '{value.isoformat()}'"
+    return repr(value) if type(value) in (int, float) else constant(value, None)
 
 
 def _moment(microseconds: int) -> dt.datetime:
@@ -310,16 +320,3 @@ def _after(at: int, unit: str) -> int:
         years = {"year": 1, "decade": 10, "century": 100}[unit]
         year, month = time.year // years * years + years, 1
     return _microseconds(dt.date(year, month, 1)) if year <= dt.MAXYEAR else 1 << 62
-
-
-def _plain(value: Any) -> Any:
-    """Return a declared value as JSON has it."""
-    if isinstance(value, dt.datetime):
-        return {"time": value.isoformat()}
-    return {"date": value.isoformat()} if isinstance(value, dt.date) else value
-
-
-def _read(value: Any) -> Any:
-    if isinstance(value, dict):
-        return dt.datetime.fromisoformat(value["time"]) if "time" in value else dt.date.fromisoformat(value["date"])
-    return value

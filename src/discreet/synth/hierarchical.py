@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from discreet.catalog.schema import Fact, TableSchema
-from discreet.engine.connect import connect
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.privacy.exact import Real, positive
-from discreet.privacy.guarantee import Budget
-from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.privacy.unit import Relation
 from discreet.synth.asked import BINS, AskedSynthesis
 from discreet.synth.census import KINDS, CensusAttributes, CensusRelease, Hierarchy, Weights
+from discreet.synth.released import frame_session
 from discreet.synth.tree import TreeNoise
 from discreet.synth.units import level_units
 
@@ -36,10 +35,10 @@ _ALL = "all"
 class AskedHierarchy:
     """A census-style release as it is asked for; `Session.hierarchy` says what each argument is."""
 
-    epsilon: Real | None
-    delta: Real | None
-    levels: Sequence[str] | Mapping[str, int]
-    attributes: Sequence[str]
+    epsilon: Real | None = None
+    delta: Real | None = None
+    levels: Sequence[str] | Mapping[str, int] = ()
+    attributes: Sequence[str] = ()
     table: str | None = None
     code: str | None = None
     units: object = None
@@ -210,15 +209,7 @@ def hierarchy(
             "attributes= declares each column, whose values must not be read from the data.",
             hint="attributes={'race': dp.Values('a', 'b')}",
         )
-    with connect(
-        {"rows": frame},
-        unit=PrivacyUnit.row(),
-        columns=attributes,
-        relation=relation,
-        population="rows",
-        budget=Budget(epsilon, delta, per_query=epsilon),
-        ledger=":memory:",
-    ) as session:
+    with frame_session(frame, attributes, relation, epsilon, delta) as session:
         given = {"levels": levels, "attributes": [*attributes], "units": units, **asked}
         found: Hierarchy = session.hierarchy(epsilon=epsilon, delta=delta, **given)
     return found.without_ledger()

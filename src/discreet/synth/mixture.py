@@ -5,6 +5,7 @@ Nothing here is random: the mixture starts from fixed numbers, so that a replay 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from discreet.synth.domain import Floats
+from discreet.synth.domain import Floats, Singles
 
 START = 0.7
 """Spread of the logarithms of the components' first probabilities."""
@@ -20,8 +21,11 @@ START = 0.7
 RATE, MEAN, SQUARE = 0.12, 0.9, 0.99
 """Step and decays of Adam."""
 
-LOWEST = -60.0
-"""The least logarithm of a probability, next to the largest of its column: below, floats become slow."""
+FARTHEST = 20.0
+"""The largest logarithm of a probability, up to a factor, and its negative the least: floats of 32 bits hold all."""
+
+LITTLE = 1e-12
+"""What is added to the root of the mean square of a slope: with less than that nothing moves."""
 
 LEAST = 2e-4
 """The least share of rows that a cell has at the start."""
@@ -63,7 +67,7 @@ class Tables:
 
 
 class Mixture:
-    """Components each of which has independent columns, of equal weight."""
+    """Components each of which has independent columns, of equal weight; in floats of 32 bits, which noise exceeds."""
 
     def __init__(self, tables: Tables, components: int) -> None:
         """Start from the columns alone."""
@@ -72,18 +76,17 @@ class Mixture:
         for own in tables.slices:
             held = np.maximum(tables.counts[own], tables.rows * LEAST)
             base[own] = np.log(held / held.sum())
-        self._column = np.repeat(np.arange(len(tables.sizes)), tables.sizes)
-        self._starts = np.array([own.start for own in tables.slices])
+        self._of = np.repeat(np.eye(len(tables.sizes), dtype=np.float32), tables.sizes, axis=1)  # cells of columns
         self.base = base
-        self.logits = base + START * _spread(components, len(base))
+        self.logits = (base + START * _spread(components, len(base))).astype(np.float32)
         self.is_fitted = False
 
     @property
-    def probabilities(self) -> Floats:
+    def probabilities(self) -> Singles:
         """For each component the probabilities of all columns' cells, one after the other."""
-        below = self.logits - np.maximum.reduceat(self.logits, self._starts, axis=1)[:, self._column]
-        shifted = np.exp(np.maximum(below, LOWEST))
-        return np.asarray(shifted / np.add.reduceat(shifted, self._starts, axis=1)[:, self._column])
+        held = np.exp(np.clip(self.logits, -FARTHEST, FARTHEST, out=self.logits))
+        held /= (held @ self._of.T) @ self._of
+        return np.asarray(held)
 
     @property
     def pairs(self) -> Floats:
@@ -91,37 +94,43 @@ class Mixture:
         if not self.is_fitted:
             return np.asarray(np.outer(np.exp(self.base), np.exp(self.base)) * self.tables.rows)
         held = self.probabilities
-        return np.asarray(held.T @ held * (self.tables.rows / len(held)))
+        return np.asarray((held.T @ held).astype(np.float64) * (self.tables.rows / len(held)))
 
     def fit(self, steps: int) -> None:
-        """Fit all tables by so many steps of Adam, from where the last fit ended."""
-        tables, n = self.tables, len(self.logits)
-        share = tables.rows / n
+        """Fit all tables by so many steps of Adam, from where the last fit ended: as shares of rows, and with weights
+        of at most 1, which change none of its steps.
+        """
+        tables, n = self.tables, np.float32(len(self.logits))
+        largest = max(float(tables.weights.max()), float(tables.precision.max()))
+        seen, alone = ((x / tables.rows).astype(np.float32) for x in (tables.pairs, tables.counts))
+        weights, precision = ((x / largest).astype(np.float32) for x in (tables.weights * 2, tables.precision))
         mean, square = np.zeros_like(self.logits), np.zeros_like(self.logits)
         for t in range(1, steps + 1):
             held = self.probabilities
-            apart = tables.weights * (held.T @ held * share - tables.pairs)
-            alone = tables.precision * (held.sum(axis=0) * share - tables.counts)
-            slope = held @ apart * (2 / n) + alone / n
-            slope = held * (slope - np.add.reduceat(held * slope, self._starts, axis=1)[:, self._column])
-            mean = MEAN * mean + (1 - MEAN) * slope
-            square = SQUARE * square + (1 - SQUARE) * slope * slope
+            apart = held.T @ held
+            apart /= n
+            apart -= seen
+            apart *= weights
+            slope = held @ apart
+            slope += precision * (held.mean(axis=0) - alone)
+            slope *= held
+            slope -= held * ((slope @ self._of.T) @ self._of)
+            mean *= MEAN
+            mean += (1 - MEAN) * slope
+            slope *= slope
+            square *= SQUARE
+            square += (1 - SQUARE) * slope
             rate = RATE * min(1, 2 * (1 - t / (steps + 1)))
-            self.logits -= rate * (mean / (1 - MEAN**t)) / (np.sqrt(square / (1 - SQUARE**t)) + 1e-12)
+            np.sqrt(square, out=slope)
+            slope += LITTLE
+            np.divide(mean, slope, out=slope)
+            slope *= rate * math.sqrt(1 - SQUARE**t) / (1 - MEAN**t)
+            self.logits -= slope
         self.is_fitted = True
 
 
 def _spread(rows: int, columns: int) -> Floats:
-    """Return fixed numbers that look like independent normal ones: Box and Muller's, of mixed counters."""
-    first, second = (_mixed(rows * columns, stream).reshape(rows, columns) for stream in (1, 2))
+    """Return fixed numbers that look like independent normal ones: Box and Muller's, of a digest's bits."""
+    words = np.frombuffer(hashlib.shake_128(b"components").digest(16 * rows * columns), "<u8")
+    first, second = (((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53).reshape(2, rows, columns)
     return np.asarray(np.sqrt(-2 * np.log(first)) * np.cos(2 * math.pi * second))
-
-
-def _mixed(n: int, stream: int) -> Floats:
-    """Return n fixed numbers in (0, 1), as SplitMix64 mixes the counters of a stream."""
-    with np.errstate(over="ignore"):
-        z = (np.arange(1, n + 1, dtype=np.uint64) + np.uint64(stream << 40)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-    return np.asarray(((z >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53)

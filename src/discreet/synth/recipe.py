@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from discreet.accounting.calibrate import calibrate
 from discreet.accounting.constructors import zcdp
 from discreet.accounting.loss import PrivacyLoss
-from discreet.engine.person_recipe import PersonRecipe, as_json
+from discreet.engine.person_recipe import as_json
 from discreet.engine.recipe import Draw
 from discreet.engine.row_places import RowPlaces
 from discreet.mechanisms.additive import RoundedGaussianNoise
@@ -42,10 +42,9 @@ from discreet.plan.parts import PersonPart, person_part, plan_recipe
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed, GaussianEvent
 from discreet.privacy.unit import Relation, Sensitivity
-from discreet.synth.domain import Floats, Integers, SynthColumn, cell_rows
+from discreet.synth.domain import CellRecipe, Floats, Integers
 from discreet.synth.mixture import Mixture, Tables
 from discreet.synth.synthetic import Synthetic, SyntheticModel, TableFact
-from discreet.verify.certificate.seal import answer
 from discreet.verify.claim import PartKind
 
 if TYPE_CHECKING:
@@ -87,15 +86,10 @@ class Schedule(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AdaptiveSynthesis(PersonRecipe):
+class AdaptiveSynthesis(CellRecipe):
     """Noisy tables of columns and of chosen pairs, and the synthetic data set that is made of them.
 
     Attributes:
-        columns: the columns.
-        source: the name of their table.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
-        per_person: how many rows of a person are read at most.
         candidates: the pairs of columns that may be measured, by their places.
         weights: of each of them the weight of its score.
         zeros: combinations that never occur: for each a cell set of some columns, by their places; public.
@@ -103,10 +97,6 @@ class AdaptiveSynthesis(PersonRecipe):
         steps: of a fit and of the last one; None for those of the rule.
     """
 
-    columns: tuple[SynthColumn, ...]
-    source: str
-    epsilon: Fraction
-    delta: Fraction
     per_person: int = 1
     candidates: tuple[tuple[int, int], ...] = ()
     weights: tuple[int, ...] = ()
@@ -151,18 +141,13 @@ class AdaptiveSynthesis(PersonRecipe):
         return {"columns": rule.columns, "pair": left - choice, "choice": choice}
 
     @property
-    def sizes(self) -> list[int]:
-        """How many cells each column has."""
-        return [column.size for column in self.columns]
-
-    @property
     def widest(self) -> int:
         """How many cells the largest pair has."""
         sizes = self.sizes
         return max((sizes[a] * sizes[b] for a, b in self.candidates), default=0)
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows = cell_rows(self.columns, self.source, tables, self.per_person)
+        rows = self.rows(tables)
         m, k, width = rows.most, len(self.columns), sum(self.sizes)
         l0 = min(width, k * m)
         each = Sensitivity(l0, m, l1=k * m, l2_squared=min(k * m * m, l0 * m * m))
@@ -261,14 +246,7 @@ class AdaptiveSynthesis(PersonRecipe):
 
     def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
         """Return the synthetic data set: all of it follows from the state."""
-        kept = as_json(state)
-        model = self.model(plan, kept)
-        columns, rows = self.table(plan, kept)
-        return Synthetic(model, plan=plan, proof=(receipt, columns, [tuple(row) for row in rows]))
-
-    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
-        """Return the noisy tables as JSON, of which the ledger keeps a digest."""
-        return {"": answer(*self.table(plan, as_json(state)))}
+        return Synthetic(self.model(plan, as_json(state)), plan, self.proof(plan, state, receipt))
 
     def model(self, plan: Plan, kept: Any) -> SyntheticModel:
         """Return what is fitted to a state, as JSON has read it: the same whenever it is read."""

@@ -8,10 +8,9 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,8 +23,9 @@ from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.noise.entropy import SystemEntropy, words64
 from discreet.plan.query import confidence_level
 from discreet.privacy.exact import Real, count, positive, probability
-from discreet.synth.checking import ModelCheck, found_in, of_frame
+from discreet.synth.checking import ModelCheck, digest_of
 from discreet.synth.domain import Floats, Integers, SynthColumn
+from discreet.synth.released import Proved
 from discreet.table import render
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from discreet.privacy.unit import Relation
     from discreet.synth.counting import CountedCells
 
-FORMAT = 2
+FORMAT = 3
 """Version of model files."""
 
 LEAST = 1e-6
@@ -44,7 +44,7 @@ LEAST = 1e-6
 TRIES, ENOUGH = 1000, 20_000
 """Structural zeros leave too few rows where fewer than 1 in `TRIES` of at least `ENOUGH` is kept."""
 
-_BLOCK = 1 << 12  # rows that are drawn at a time
+_BLOCK = 1 << 20  # rows that are drawn at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class SyntheticReport:
     __repr__ = __str__
 
 
-class Synthetic:
+class Synthetic(Proved):
     """A synthetic data set: rows, marginals and a report. All of it is post-processing of noisy tables, and free.
 
     Guarantee:
@@ -233,9 +233,8 @@ class Synthetic:
         them and however many rows are drawn (docs/proofs/synth.md).
     """
 
-    def __init__(self, model: SyntheticModel, *, plan: Plan | None = None, proof: Any = None) -> None:
-        self._model, self._plan, self._proof = model, plan, proof
-        self._looking: tuple[Callable[[ModelCheck], RecipeTable], str, int] | None = None
+    def __init__(self, model: SyntheticModel, plan: Plan | None = None, proof: RecipeTable | None = None) -> None:
+        self._model, self.plan, self._proof = model, plan, proof
 
     @property
     def columns(self) -> list[str]:
@@ -247,57 +246,9 @@ class Synthetic:
         """A noisy number of rows of the data."""
         return round(self._model.rows)
 
-    @property
-    def cost(self) -> Any:
-        """What it cost, as a `PrivacyLoss`.
-
-        Raises:
-            InvalidParameter: it was loaded from a file.
-        """
-        return self._own_plan.cost
-
-    @property
-    def _own_plan(self) -> Plan:
-        if self._plan is None:
-            raise InvalidParameter("this data set was loaded from a file.", hint="its certificate has the cost")
-        return self._plan
-
-    @property
-    def price(self) -> str:
-        """What it cost, in words; raises as `cost`."""
-        return self._own_plan.price
-
-    @property
-    def stored(self) -> bool:
-        """Whether the ledger had it, so that it cost nothing."""
-        return bool(self._receipt[0].stored)
-
-    def certificate(self) -> dict[str, Any]:
-        """Return the certificate of the noisy tables, for `discreet verify`.
-
-        Raises:
-            InvalidParameter: it was made without a ledger, or loaded from a file.
-        """
-        receipt, columns, rows = self._receipt
-        found: dict[str, Any] = receipt.paid.certificate("", columns, rows)
-        return found
-
     def without_ledger(self) -> Synthetic:
         """Return the same without its certificate."""
-        return Synthetic(self._model, plan=self._plan)
-
-    @property
-    def tables(self) -> list[tuple[str, str]]:
-        """The noisy tables that all of it follows from: their columns, and their counts as text."""
-        return [*self._receipt[2]]
-
-    @property
-    def _receipt(self) -> Any:
-        if self._proof is None:
-            raise InvalidParameter(
-                "this data set was made without a ledger, or loaded from a file.", hint="session.synthesize(…)"
-            )
-        return self._proof
+        return Synthetic(self._model, self.plan)
 
     def sample(self, rows: int | None = None, *, given: Mapping[str, Any] | None = None) -> SyntheticRows:
         """Return synthetic rows.
@@ -341,11 +292,6 @@ class Synthetic:
                 table[np.ix_(*([*cells.get(i, range(model.columns[i].size))] for i in places))] = 0
         return np.asarray(table * (model.rows / table.sum()))
 
-    def checked_by(self, perform: Callable[[ModelCheck], RecipeTable], source: str, per_person: int) -> Synthetic:
-        """Return the same, where a look at the data of `report` is done so."""
-        self._looking = perform, source, per_person
-        return self
-
     def report(
         self, *, check: Real | None = None, delta: Real = 0, frame: Any = None, relation: str | Relation = "add-remove"
     ) -> SyntheticReport:
@@ -384,15 +330,13 @@ class Synthetic:
             return report
         tables = {(p := tuple(map(model.place, fact.columns))): self._counts(p) for fact in model.facts}
         whole = {places: np.rint(table).astype(np.int64) for places, table in tables.items()}
-        given = positive("check", check), probability("delta", delta)
-        if frame is not None:
-            looked = of_frame(frame, relation, ModelCheck.of(model.columns, whole, "rows", given, 1))
-        elif self._looking is None:
-            raise InvalidParameter("no session made this data set.", hint="check=0.1, frame=rows")
-        else:
-            perform, source, most = self._looking
-            looked = perform(ModelCheck.of(model.columns, whole, source, given, most))
-        (distances, off), twice = found_in(looked), 2 * model.rows
+        price, digest = (positive("check", check), probability("delta", delta)), digest_of(whole.values())
+
+        def look(source: str, most: int) -> ModelCheck:
+            return ModelCheck(model.columns, source, *price, most, whole, digest)
+
+        looked, off = self._looked(look, frame, {c.name: c.fact for c in model.columns}, relation)
+        distances, twice = [n for _, n in looked], 2 * model.rows
         return replace(report, checked=tuple(n / twice for n in distances), margin=off / twice)
 
     def interval(self, sql: str, confidence: Real = Fraction(19, 20)) -> CountInterval:
@@ -489,26 +433,26 @@ class Synthetic:
             )
         return likely / total, allowed
 
-    @cached_property
-    def _masses(self) -> list[Floats]:
-        return [self._model.masses(i) for i in range(len(self._model.columns))]
-
     def _block(self, n: int, weights: Floats, allowed: Mapping[int, Sequence[int]], rng: Entropy) -> list[Integers]:
-        """Return cells of n rows."""
-        # components in their shares, as near as can be, in an order of chance
+        """Return cells of n rows: components, and in each the cells of each column, in their shares as near as can be,
+        in orders of chance.
+        """
         at = (np.arange(n) + _uniform(1, rng)) / n
         component = np.minimum(np.searchsorted(np.cumsum(weights), at), len(weights) - 1)
-        component = component[np.argsort(_uniform(n, rng), kind="stable")]
-        found = []
-        for i, masses in enumerate(self._masses):
+        starts = np.searchsorted(component, np.arange(len(weights) + 1))
+        size, place = np.diff(starts)[component], np.arange(n) - starts[component]
+        shuffled, found = np.argsort(_uniform(n, rng), kind="stable"), []
+        for i in range(len(self._model.columns)):
+            masses = self._model.masses(i)
             if i in allowed:
-                only = np.zeros(masses.shape[1])
-                only[allowed[i]] = 1
-                masses = masses * only
-            ends = np.cumsum(masses, axis=1)[component]
-            u = _uniform(n, rng) * ends[:, -1]
-            place = (u[:, None] >= ends).sum(axis=1)
-            found.append(np.minimum(place, masses.shape[1] - 1).astype(np.int64))
+                masses *= np.isin(np.arange(masses.shape[1]), allowed[i])
+            ends = np.cumsum(masses, axis=1)
+            ends = ends / np.maximum(ends[:, -1:], 1e-300) + np.arange(len(ends))[:, None]  # one after the other
+            own = np.empty(n, np.int64)  # each component's rows, and then these in an order of chance
+            own[np.lexsort([_uniform(n, rng), component])] = place
+            share = component + np.minimum((own + _uniform(n, rng)) / size, 1 - 2.0**-32)
+            cell = np.searchsorted(ends.reshape(-1), share, side="right") % masses.shape[1]
+            found.append(cell[shuffled])
         return found
 
     def _is_zero(self, cells: Sequence[Integers], n: int) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from discreet.catalog.listed_keys import Keys
 from discreet.catalog.schema import Scalar, TableSchema, Values, domain_values, find_table
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingBounds
+from discreet.query.expr import quoted
 from discreet.synth.domain import OTHER, Integers, SynthColumn
 from discreet.synth.tree import UnitTree
 
@@ -202,7 +203,7 @@ def _public_rows(
 
 def _number_of(own: TableSchema, name: str, values: Sequence[Any]) -> tuple[str, Integers]:
     """Return SQL for a whole number that follows from a row's value, and this number of each public value."""
-    column = '"' + name.replace('"', '""') + '"'
+    column = quoted(name)
     digits = all(isinstance(v, str) and v.isascii() and v.isdigit() and len(v) <= _DIGITS for v in values)
     if digits and len({int(v) for v in values}) == len(set(values)):
         values, column = [int(v) for v in values], f"TRY_CAST({column} AS BIGINT)"

@@ -30,7 +30,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.plan.parts import person_part, plan_recipe
 from discreet.privacy.unit import Sensitivity
-from discreet.synth.domain import Floats, Integers, SynthColumn, cell_rows
+from discreet.synth.domain import Floats, Integers, SynthColumn
 from discreet.synth.recipe import AdaptiveSynthesis, Schedule, with_laws
 from discreet.synth.synthetic import SyntheticModel, TableFact
 
@@ -139,7 +139,7 @@ class WeightsSynthesis(AdaptiveSynthesis):
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         CellWeights(self.sizes, 1)  # refuses what is too large
-        rows = cell_rows(self.columns, self.source, tables, self.per_person)
+        rows = self.rows(tables)
         m, queries, times = rows.most, int(self.offsets[-1]), self.schedule.rounds
         one = Sensitivity(1, m)
         made = [] if self.public_rows else [person_part("rows", rows, width=1, norms=one, kind="places")]
@@ -173,9 +173,9 @@ class WeightsSynthesis(AdaptiveSynthesis):
         return rows_where(people, inside)
 
     def whole(self, people: PeopleRows, of: str, args: Any) -> Integers:
-        sizes, kept = self.sizes, people.prepared
+        kept, plain = people.prepared, [np.arange(size) for size in self.sizes]
         if "exact" not in kept:
-            kept["exact"] = np.concatenate([table.reshape(-1) for table in self._exact(people, _plain(sizes), sizes)])
+            kept["exact"] = np.concatenate([table.reshape(-1) for table in self._exact(people, plain, self.sizes)])
         return np.asarray(np.abs(kept["exact"] - args))
 
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -247,10 +247,6 @@ class WeightsSynthesis(AdaptiveSynthesis):
 def _widths(rho: float, rounds: int, most: int) -> tuple[float, float]:
     """Return σ of a cell and ε of a choice where half of ρ is for each."""
     return most / math.sqrt(rho / rounds), math.sqrt(4 * rho / rounds)
-
-
-def _plain(sizes: Sequence[int]) -> list[Integers]:
-    return [np.arange(size) for size in sizes]
 
 
 def rows_where(people: PeopleRows, inside: NDArray[np.bool_]) -> RowPlaces:

@@ -1,0 +1,141 @@
+"""What releases of noisy tables share: their plan with its price, their proof, and data frames as tables of one use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self
+
+from discreet.engine.connect import connect
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.draws import AddedNoise
+from discreet.privacy.guarantee import Budget
+from discreet.privacy.unit import PrivacyUnit, Relation
+
+if TYPE_CHECKING:
+    from discreet.catalog.schema import Fact
+    from discreet.engine.person_recipe import RecipeTable
+    from discreet.engine.session import Session
+    from discreet.plan.plan import Plan
+
+ROWS = "rows"
+"""The name of a data frame's table."""
+
+
+def frame_session(
+    frame: object, columns: Mapping[str, Fact], relation: str | Relation, epsilon: Any, delta: Any
+) -> Session:
+    """Return a session over a data frame, each row of which is a person, for one release: the caller accounts for it.
+
+    Args:
+        frame: a data frame (pandas, polars, pyarrow), or the path of a file.
+        columns: what is declared of its columns.
+        relation: "add-remove", or "replace" where the number of rows is public.
+        epsilon: the ε to be spent.
+        delta: the δ to be spent.
+    """
+    return connect(
+        {ROWS: frame},
+        unit=PrivacyUnit.row(),
+        columns=columns,
+        relation=relation,
+        population=ROWS,
+        budget=Budget(epsilon, delta, per_query=epsilon),
+        ledger=":memory:",
+    )
+
+
+class Priced:
+    """Anything that has been planned, with its price.
+
+    Attributes:
+        plan: what is drawn, and its price; None where it was loaded from a file.
+    """
+
+    plan: Any
+
+    @property
+    def price(self) -> str:
+        """What is charged for it, in words; raises as `cost`."""
+        return self._decided.price
+
+    @property
+    def cost(self) -> Any:
+        """What it costs, as a `PrivacyLoss`.
+
+        Raises:
+            InvalidParameter: it was loaded from a file.
+        """
+        return self._decided.cost
+
+    @property
+    def _decided(self) -> Plan:
+        plan: Plan | None = self.plan
+        if plan is None:
+            raise InvalidParameter("this was loaded from a file.", hint="its certificate has the cost")
+        return plan
+
+
+class Proved(Priced):
+    """Anything that was made of noisy tables, with these and their certificate."""
+
+    _proof: RecipeTable | None = None
+    _look: tuple[Callable[[Any], RecipeTable], str, int] | None = None
+
+    @property
+    def stored(self) -> bool:
+        """Whether the ledger had it, so that it cost nothing."""
+        return self._proved.stored
+
+    def certificate(self) -> dict[str, Any]:
+        """Return the certificate of the noisy tables, for `discreet verify`.
+
+        Raises:
+            InvalidParameter: it was made without a ledger, or loaded from a file.
+        """
+        return self._proved.certificate()
+
+    @property
+    def tables(self) -> list[tuple[Any, ...]]:
+        """The noisy tables that all of it follows from: their names, and their counts as text."""
+        return [*self._proved]
+
+    @property
+    def _proved(self) -> RecipeTable:
+        if self._proof is None:
+            raise InvalidParameter(
+                "this was made without a ledger, or loaded from a file.", hint="ask a session for it"
+            )
+        return self._proof
+
+    def checked_by(self, perform: Callable[[Any], RecipeTable], source: str, per_person: int) -> Self:
+        """Return the same, where a look at the data is done so: at so many rows of a person in this table."""
+        self._look = perform, source, per_person
+        return self
+
+    def _looked(
+        self, recipe: Callable[[str, int], Any], frame: object, facts: Mapping[str, Fact], relation: str | Relation
+    ) -> tuple[RecipeTable, int]:
+        """Return what a look at the data finds, and how far each number is off at most with a probability of 95 %.
+
+        Args:
+            recipe: the look at so many rows of a person in a table of that name.
+            frame: a data frame to look at in place of the session's table.
+            facts: what is declared of its columns.
+            relation: of the frame.
+
+        Raises:
+            InvalidParameter: no session made it, and there is no frame.
+        """
+        if frame is not None:
+            check = recipe(ROWS, 1)
+            with frame_session(frame, facts, relation, check.epsilon, check.delta) as session:
+                found: RecipeTable = session.perform(check, trusted_code=True)
+        elif self._look is None:
+            raise InvalidParameter("no session made this.", hint="check=0.1, frame=rows")
+        else:
+            perform, source, most = self._look
+            found = perform(recipe(source, most))
+        (part,) = found.plan.parts
+        assert isinstance(part.law, AddedNoise)
+        return found, part.law.noise.quantile(Fraction(19, 20))
