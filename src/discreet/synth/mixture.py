@@ -69,8 +69,8 @@ class Tables:
 class Mixture:
     """Components each of which has independent columns, of equal weight; in floats of 32 bits, which noise exceeds."""
 
-    def __init__(self, tables: Tables, components: int) -> None:
-        """Start from the columns alone."""
+    def __init__(self, tables: Tables, components: int, spread: float = START) -> None:
+        """Start from the columns alone, each component a little apart from the others."""
         self.tables = tables
         base = np.zeros(len(tables.counts))
         for own in tables.slices:
@@ -78,7 +78,7 @@ class Mixture:
             base[own] = np.log(held / held.sum())
         self._of = np.repeat(np.eye(len(tables.sizes), dtype=np.float32), tables.sizes, axis=1)  # cells of columns
         self.base = base
-        self.logits = (base + START * _spread(components, len(base))).astype(np.float32)
+        self.logits = (base + spread * _spread(components, len(base))).astype(np.float32)
         self.is_fitted = False
 
     @property

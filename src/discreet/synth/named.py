@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from discreet.engine.recipe import Running
     from discreet.plan.plan import Plan
 
-STEPS, LAST = 20, 300
-"""Steps of a fit, and of the last one."""
+STEPS, LAST = 20, 100
+"""Steps of a fit of AIM, and of the last one."""
+
+OF_TREE, SPREAD = 150, 0.3
+"""Steps of the fit of a tree, and how far apart components start: what was not measured then stays as it is."""
 
 ROUNDS = 15
 """Draws of pairs for each column: AIM's 16 rounds, of which one pays for the columns."""
@@ -50,11 +53,11 @@ class TreeSynthesis(AdaptiveSynthesis):
     def schedule(self) -> Schedule:
         """The tree's edges in one round."""
         n, edges = len(self.candidates), len(self.columns) - 1
-        steps, last = self.steps or (STEPS, LAST)
+        steps, last = self.steps or (OF_TREE, OF_TREE)
         if not n:
             return Schedule(0, 0, 0, 0, chosen=False)
         third, half = Fraction(1, 3), Fraction(1, 2)
-        return Schedule(1, min(n, edges), steps, last, chosen=n > edges, columns=third, choice=half)
+        return Schedule(1, min(n, edges), steps, last, n > edges, columns=third, choice=half, spread=SPREAD)
 
     def done(self, places: Sequence[int]) -> NDArray[np.bool_]:
         """Return which candidates join columns that are joined already."""
@@ -88,7 +91,7 @@ class AimSynthesis(AdaptiveSynthesis):
         steps, last = self.steps or (STEPS, LAST)
         if not self.candidates:
             return Schedule(0, 0, 0, 0, chosen=False)
-        return Schedule(ROUNDS * len(self.columns), 1, steps, last, chosen=True)
+        return Schedule(ROUNDS * len(self.columns), 1, steps, last, chosen=True, spread=SPREAD)
 
     @property
     def choices(self) -> dict[str, int]:

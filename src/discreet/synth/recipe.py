@@ -43,7 +43,7 @@ from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed, GaussianEvent
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.synth.domain import CellRecipe, Floats, Integers
-from discreet.synth.mixture import Mixture, Tables
+from discreet.synth.mixture import START, Mixture, Tables
 from discreet.synth.synthetic import Synthetic, SyntheticModel, TableFact
 from discreet.verify.claim import PartKind
 
@@ -73,7 +73,7 @@ _NEVER = -(1 << 58)  # score of a pair that was measured
 
 class Schedule(NamedTuple):
     """Choice of the public rule: rounds, pairs of each, steps of a fit and of the last, whether pairs are chosen; the
-    share of ρ for columns, and that of the rest for choices.
+    share of ρ for columns, and that of the rest for choices; how far apart components are at the start.
     """
 
     rounds: int
@@ -83,6 +83,7 @@ class Schedule(NamedTuple):
     chosen: bool
     columns: Fraction = COLUMNS
     choice: Fraction = CHOICE
+    spread: float = START
 
 
 @dataclass(frozen=True)
@@ -280,7 +281,7 @@ class SynthesisFit:
             precision.append(1 / (self.sigma**2 * parts))
         sizes = [len(m) for m in merged]
         self.tables = Tables(sizes, np.concatenate(merged), np.concatenate(precision), self.rows)
-        self.mixture = Mixture(self.tables, recipe.components)
+        self.mixture = Mixture(self.tables, recipe.components, recipe.schedule.spread)
         self.measured: dict[int, tuple[Floats, int]] = {}
         self.first: dict[tuple[int, int], tuple[float, Floats]] = {}
         if not recipe.schedule.rounds:
