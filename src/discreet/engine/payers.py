@@ -156,14 +156,13 @@ class Outlook:
 def outlook(account: Account, charge: Charge) -> Outlook:
     """Return the outlook of a charge; nothing is charged."""
     try:
-        refusal, left, more = account.considered(charge, _foreseen)
+        refusal, left, more, whole = account.considered(charge, _foreseen)
     except DiscreetError as error:  # a cost that this account can never take
-        refusal, left, more = error, None, None
+        refusal, left, more, whole = error, None, None, None
     if left is None:
         return Outlook(None, 0, "" if refusal is None else f"It would be refused now: {refusal.message}")
-    if not account.limited:
+    if whole is None:
         return Outlook(left, None, "No budget of the population as a whole limits it.")
-    whole = account.budget
     has = words(left.epsilon, left.delta)
     enough = "" if more is None else f", enough for {forecast(more - 1)} like it"
     return Outlook(
@@ -174,12 +173,12 @@ def outlook(account: Account, charge: Charge) -> Outlook:
 
 
 def _foreseen(
-    refusal: DiscreetError | None, limits: Sequence[Limit], cost: Tally
-) -> tuple[DiscreetError | None, Budget | None, int | None]:
-    """Return how a charge would be refused; else what it would leave, and how often it fits."""
+    refusal: DiscreetError | None, limits: Sequence[Limit], cost: Tally, limited: bool
+) -> tuple[DiscreetError | None, Budget | None, int | None, Budget | None]:
+    """Return how a charge would be refused; else what it would leave, how often it fits, and the budget of which."""
     if refusal is not None:
-        return refusal, None, None
-    return None, left_after(None, limits, cost), times(limits, cost)
+        return refusal, None, None, None
+    return None, left_after(None, limits, cost), times(limits, cost), limits[0].budget if limited else None
 
 
 def forecast(more: int) -> str:

@@ -187,10 +187,12 @@ class Account:
         Raises:
             InvalidParameter: a charge that this account can never take.
         """
-        return self.considered(charge, lambda refusal, limits, cost: refusal)
+        return self.considered(charge, lambda refusal, limits, cost, limited: refusal)
 
-    def considered(self, charge: Charge, work: Callable[[DiscreetError | None, list[Limit], Tally], T]) -> T:
-        """As `refusal`: what the work makes of it, of the limits that may be told, and of the cost, at one moment."""
+    def considered(self, charge: Charge, work: Callable[[DiscreetError | None, list[Limit], Tally, bool], T]) -> T:
+        """As `refusal`: what the work makes of it, of the limits that may be told, of the cost, and of whether the
+        population as a whole has a budget (`limited`), at one moment.
+        """
         units, own = self._units, self._cost(charge)
 
         def look(view: View) -> T:
@@ -198,13 +200,14 @@ class Account:
             cost = own if account._units is units else account._cost(charge)
             now = account._now(view)
             limits = account._limits(now)
-            return work(account._refusal(now, limits, charge, cost), limits[: 1 if self.alone else None], cost)
+            refusal, told = account._refusal(now, limits, charge, cost), limits[: 1 if self.alone else None]
+            return work(refusal, told, cost, now.population.capacity is not None)
 
         return self._look(look)
 
     def after(self, charge: Charge) -> Budget | None:
         """Return what would be left after this charge; None when it would be refused. Otherwise as `refusal`."""
-        return self.considered(charge, analysts.left_after)
+        return self.considered(charge, lambda refusal, limits, cost, _: analysts.left_after(refusal, limits, cost))
 
     def times(self, charge: Charge) -> int | None:
         """How many more charges like this one fit; None when any number does."""

@@ -17,20 +17,23 @@ T = TypeVar("T")
 
 
 def foresee(step: Callable[[View], T], first: Account, *others: Account) -> T:
-    """Return what a step of these accounts of one ledger comes to now, and have the first charge of each take it.
+    """Return what a step of these accounts of one ledger, such as pinning tables, comes to now, and have the first
+    charge of each take it.
 
     That charge is refused unless the step comes to the same then.
     """
     accounts = (first, *others)
     earlier = tuple(dict.fromkeys(before for account in accounts for before in account.pending))
 
-    def look(view: View) -> tuple[T, bool]:
+    def look(view: View) -> tuple[T, bool, tuple[int, str] | None]:
         for before in earlier:
             before(view)
         head = view.head
-        return step(view), view.head != head
+        return step(view), view.head != head, view.imagined_at
 
     def again(view: View) -> None:
+        if view.imagined_at is not None and view.imagined_at == at:
+            return  # it comes to the same, and no budget follows from what it writes
         if step(view) != expected:
             raise InvalidParameter(
                 "another session has asked these tables meanwhile, and they had other columns then; nothing was "
@@ -38,7 +41,7 @@ def foresee(step: Callable[[View], T], first: Account, *others: Account) -> T:
                 hint="connect again",
             )
 
-    expected, writes = first.log.imagine(look)
+    expected, writes, at = first.log.imagine(look)
     for account in accounts:
         account.pending = (*earlier, *([again] if writes else []))
     return expected

@@ -59,7 +59,13 @@ class Log:
         Its view knows no entry from other transactions: the numbers of those that it adds may be given to others.
         """
         seen = self._seen
-        return self.store.read(lambda now: work(View(Overlay(now), self.store.place, seen, {}, {})))
+
+        def imagining(now: Transaction) -> T:
+            view = View(Overlay(now), self.store.place, seen, {}, {})
+            view.imagined_at = view.head
+            return work(view)
+
+        return self.store.read(imagining)
 
     def write(self, work: Callable[[View], T]) -> T:
         """Return what the work returns, once all that it added is durable; nothing of it is kept when it raises."""
@@ -129,6 +135,8 @@ class View:
         if seen[0] and ((row := transaction.row(seen[0])) is None or row.hash != seen[1]):
             raise self._corrupt("lacks an entry that it had before: an older or another file is in its place")
         self._sealed = self.head
+        self.imagined_at: tuple[int, str] | None = None
+        """The last entry that is stored, where what is added is only imagined."""
 
     def entry(self, row: Row) -> Entry:
         """Return the row's entry, if its hash follows from the row before it."""

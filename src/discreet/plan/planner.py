@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from discreet.catalog.schema import TableSchema, find_table
 from discreet.catalog.types import Type
@@ -25,11 +25,13 @@ from discreet.plan.rules.rule import Rule, improved
 from discreet.privacy.exact import Real, positive, probability
 from discreet.query.dialects.prepared import prepare, refuse_clause
 from discreet.query.expr import parameters_of
-from discreet.query.split import FedResult, split
+from discreet.query.split import FedResult, Split, split
 from discreet.verify.check import check
 
 TypeOf: TypeAlias = Callable[[str, Mapping[str, PartColumns], Sequence[TableSchema]], Type]
 """An outer query of one cell, the columns of its parts, and its public tables → the type of the cell."""
+
+_T = TypeVar("_T")
 
 MOST_QUESTIONS = 1000
 """Queries in one batch."""
@@ -99,45 +101,70 @@ def make_plan(
     """Return the verified plan of one query, or of SQL over results (decision 0010); results are fed back into rows
     where their types are found by `type_of`. Raises as `make_query`.
     """
-    return _verified(_made(sql, tables, terms, ranges, rules, type_of))
+    return _verified(_made(sql, _Reading(tables, terms.delta > 0, type_of), terms, ranges, rules))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Texts over these tables: each is read once, for whatever kind of noise it is planned."""
+
+    tables: Sequence[TableSchema]
+    selects: bool
+    type_of: TypeOf | None = None
+    _questions: dict[tuple[str, bool, bool], Question | UnsupportedQuery] = field(default_factory=dict)
+    _splits: dict[str, Split | UnsupportedQuery | None] = field(default_factory=dict)
+
+    def question(self, sql: str, ranges: Ranges | None = None, *, fed: bool = False) -> Question:
+        """Return the question of a text; `ranges` are the same in each call, or None. Raises as `read_question`."""
+        key = (sql, ranges is None, fed)
+        if key not in self._questions:
+            try:
+                self._questions[key] = read_question(sql, self.tables, ranges, selects=self.selects, fed=fed)
+            except UnsupportedQuery as error:
+                self._questions[key] = error
+        return _read(self._questions[key])
+
+    def split(self, sql: str) -> Split | None:
+        """Return the measured parts of a text and its outer query; None where there are none. Raises as `split`."""
+        if sql not in self._splits:
+            try:
+                self._splits[sql] = split(sql, self.tables, None if self.type_of is None else self._type_of_result)
+            except RecursionError:
+                self._splits[sql] = None
+            except UnsupportedQuery as error:
+                self._splits[sql] = error
+        return _read(self._splits[sql])
+
+    def _type_of_result(self, outer: str, parts: Mapping[str, str], public: Sequence[str]) -> Type:
+        assert self.type_of is not None
+        columns = {name: _columns_of(self.question(text, fed=True)) for name, text in parts.items()}
+        return self.type_of(outer, columns, [find_table(t, self.tables) for t in public])
+
+
+def _read(found: _T | UnsupportedQuery) -> _T:
+    match found:
+        case UnsupportedQuery():
+            raise found
+    return found
 
 
 def _made(
-    sql: str,
-    tables: Sequence[TableSchema],
-    terms: PlanTerms,
-    ranges: Ranges | None = None,
-    rules: Sequence[Rule] = RULES,
-    type_of: TypeOf | None = None,
+    sql: str, reading: _Reading, terms: PlanTerms, ranges: Ranges | None = None, rules: Sequence[Rule] = RULES
 ) -> Plan:
     try:
-        return _planned(sql, tables, terms, rules, ranges)
+        return _decided(reading.question(sql, ranges), terms, rules)
     except UnsupportedQuery as error:
         refused = error
-    return _plan_results(sql, tables, terms, rules, refused, type_of)
+    return _plan_results(sql, reading, terms, rules, refused)
 
 
 def _plan_results(
-    sql: str,
-    tables: Sequence[TableSchema],
-    terms: PlanTerms,
-    rules: Sequence[Rule],
-    refused: UnsupportedQuery,
-    type_of: TypeOf | None,
+    sql: str, reading: _Reading, terms: PlanTerms, rules: Sequence[Rule], refused: UnsupportedQuery
 ) -> Plan:
     """Return the plan of the measured parts of a query that was refused as one query, and of its outer query."""
-
-    def type_of_result(outer: str, parts: Mapping[str, str], public: Sequence[str]) -> Type:
-        assert type_of is not None
-        questions = {n: read_question(text, tables, selects=terms.delta > 0, fed=True) for n, text in parts.items()}
-        return type_of(
-            outer, {n: _columns_of(q) for n, q in questions.items()}, [find_table(t, tables) for t in public]
-        )
-
+    tables = reading.tables
     try:
-        found = split(sql, tables, None if type_of is None else type_of_result)
-    except RecursionError:
-        found = None
+        found = reading.split(sql)
     except UnsupportedQuery as error:
         raise (refused if refused.message.startswith(OF_ONE_UNIT) else error) from None
     if found is None:
@@ -149,13 +176,14 @@ def _plan_results(
     try:
         if len(found.parts) == 1:
             ((name, text),) = found.parts.items()
-            plan = _planned(text, tables, terms, rules)
+            plan = _decided(reading.question(text), terms, rules)
             plan = replace(plan, outputs={name: plan.outputs[""]})
         else:
             part = _part_of(terms, len(found.parts))
             fed = bool(found.fed)
             asked = {
-                name: _planned(text, tables, part, _IN_BATCHES, fed=fed).query for name, text in found.parts.items()
+                name: _decided(reading.question(text, fed=fed), part, _IN_BATCHES).query
+                for name, text in found.parts.items()
             }
             apart = measured_apart(asked, terms)
             if _feeds_itself(apart, found.fed):
@@ -254,9 +282,10 @@ def make_less_noisy_plan(
     Raises:
         PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
     """
+    reading = _Reading(tables, terms.delta > 0, type_of)
 
     def make(kind: Kind) -> Plan:
-        return _made(sql, tables, replace(terms, kind=kind), ranges, rules, type_of)
+        return _made(sql, reading, replace(terms, kind=kind), ranges, rules)
 
     return _less_noisy(make, alike=alike, spent=spent and terms.delta > 0)
 
@@ -336,7 +365,8 @@ def _planned_together(
             prepared = prepare(sql, dialect, tables)
             if prepared.has_clause:
                 refuse_clause()
-            found[name] = _planned(prepared.text, tables, part, _IN_BATCHES).query
+            question = read_question(prepared.text, tables, selects=terms.delta > 0)
+            found[name] = _decided(question, part, _IN_BATCHES).query
         except DiscreetError as error:
             said = f"in query {name!r:.60}: {error.message}"
             raise type(error)(said, hint=error.hint, missing=error.missing) from None
@@ -351,17 +381,8 @@ def _part_of(terms: PlanTerms, of: int) -> PlanTerms:
     return replace(terms, epsilon=terms.epsilon / of, delta=terms.delta / of)
 
 
-def _planned(
-    sql: str,
-    tables: Sequence[TableSchema],
-    terms: PlanTerms,
-    rules: Sequence[Rule],
-    ranges: Ranges | None = None,
-    *,
-    fed: bool = False,
-) -> Plan:
-    query = decided(read_question(sql, tables, ranges, selects=terms.delta > 0, fed=fed), terms)
-    return improved(alone(query, terms.population), terms, rules)
+def _decided(question: Question, terms: PlanTerms, rules: Sequence[Rule]) -> Plan:
+    return improved(alone(decided(question, terms), terms.population), terms, rules)
 
 
 def _verified(plan: Plan) -> Plan:

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from discreet.query.ranked_quantiles import Step, as_text, body_of, keys_of, steps_of, with_quantiles
+from discreet.query.ranked_quantiles import Step, as_text, body_of, count_names, keys_of, steps_of, with_quantiles
 
 _Tree = TypeVar("_Tree", bound=exp.Expr)
 
@@ -31,10 +31,13 @@ def with_aggregates(tree: _Tree) -> tuple[_Tree, tuple[str, ...]]:
     """
     changed, said = tree.copy(), list[str]()
     for select in list(changed.find_all(exp.Select)):
+        count_names(changed)
         said += _grouped(select)
     _write_out(changed)
     for select in list(changed.find_all(exp.Select)):
+        count_names(changed)
         said += _counted_from_a_constant(select)
+        count_names(changed)
         _leave_out_unread(select)
     read, more = with_quantiles(changed)
     stays = any(_FAR in case.meta for case in read.find_all(exp.Case))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Never, TypeVar
 
@@ -91,7 +92,7 @@ def parse_select(sql: str, tables: Sequence[str] = (), *, fed: bool = False) -> 
         UnsupportedQuery: not one SELECT, or one with a construct that is not supported.
         UnknownColumn: a function that only the planner writes.
     """
-    query = parse_query(sql, tables)
+    query, said = read_text(sql, tables)
     if not fed and any(map(is_fed, query.find_all(exp.Anonymous))):
         raise UnknownColumn(f"There is no function {FED_BACK!r} here.", hint="write the subquery itself")
     if not isinstance(query, exp.Select):
@@ -99,8 +100,7 @@ def parse_select(sql: str, tables: Sequence[str] = (), *, fed: bool = False) -> 
             "UNION, INTERSECT and EXCEPT of these rows are not supported here: they are of people.",
             hint="aggregate on each side, or leave ALL out, so that each row is a group",
         )
-    tree, said = with_aggregates(query) if query.find(exp.Window) else (query, ())
-    said = (*dict.fromkeys(query.meta.get(SAID, ())), *said)
+    tree = query
     for source in [tree.args.get("from_"), *(tree.args.get("joins") or [])]:
         if source is not None and source.this.args.get("pivots"):
             refuse_beside(source.this, "pivots")
@@ -124,6 +124,26 @@ def parse_select(sql: str, tables: Sequence[str] = (), *, fed: bool = False) -> 
         sets_of(tree),
         said,
     )
+
+
+def read_text(sql: str, tables: Sequence[str] = ()) -> tuple[exp.Query, tuple[str, ...]]:
+    """Return the query of a text, in which windows over everybody are the aggregates that they mean, and a sentence for
+    each part that was read as something else than it is written as.
+
+    Raises:
+        UnsupportedQuery: as `parse_query`.
+    """
+    if not isinstance(sql, str):
+        parse_query(sql)
+    query, said = _read_text(sql, tuple(tables))
+    return query.copy(), said
+
+
+@lru_cache(maxsize=4)  # a text is read as a question, then as one over results, and again when it is asked
+def _read_text(sql: str, tables: tuple[str, ...]) -> tuple[exp.Query, tuple[str, ...]]:
+    query = parse_query(sql, tables)
+    tree, said = with_aggregates(query) if query.find(exp.Window) else (query, ())
+    return tree, (*dict.fromkeys(query.meta.get(SAID, ())), *said)
 
 
 def columns_named(sql: str) -> list[str]:

@@ -148,7 +148,7 @@ def _compiled(e: exp.Expr, columns: Mapping[exp.Expr, Place]) -> Place | None:
         case exp.Column():
             return columns.get(e)
         case exp.Literal(is_string=False):
-            number = Fraction(e.name)
+            number = int(e.name) if e.name.isdecimal() else Fraction(e.name)
             return lambda place, rows: number
         case exp.Cast():
             inner = _compiled(e.this, columns)
@@ -164,4 +164,7 @@ def _compiled(e: exp.Expr, columns: Mapping[exp.Expr, Place]) -> Place | None:
     if None in parts:
         return None
     of = [p for p in parts if p is not None]
+    if len(of) == 2:
+        first, second = of
+        return lambda place, rows: made(first(place, rows), second(place, rows))
     return lambda place, rows: made(*(p(place, rows) for p in of))

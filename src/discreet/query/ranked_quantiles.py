@@ -32,9 +32,12 @@ def with_quantiles(tree: _Tree) -> tuple[_Tree, tuple[str, ...]]:
     Guarantee:
         It looks at the text alone. It returns a query like any other: all that bears privacy is decided of that one.
     """
+    if not any(place_of(w) for w in tree.find_all(exp.Window)):
+        return tree, ()
     changed, said = tree.copy(), dict[str, None]()
     before = Counter(t.name.lower() for t in changed.find_all(exp.Table))
     for select in list(changed.find_all(exp.Select)):
+        count_names(changed)
         said |= dict.fromkeys(_read(select))
     after = Counter(t.name.lower() for t in changed.find_all(exp.Table))
     for cte in list(changed.find_all(exp.CTE)):
@@ -278,13 +281,24 @@ def body_of(source: exp.Expr, select: exp.Select) -> exp.Select | None:
             return _select_in(source)
         case exp.Table(db=""):
             match _named(source, select):
-                case exp.CTE(this=exp.Select() as body) if _times_named(select.root(), source.name) == 1:
+                case exp.CTE(this=exp.Select() as body) if _times_named(select.root())[source.name.lower()] == 1:
                     return body
     return None
 
 
-def _times_named(tree: exp.Expr, name: str) -> int:
-    return sum(1 for t in tree.find_all(exp.Table) if t.name.lower() == name.lower())
+_NAMED = "times that each table is named"
+
+
+def count_names(tree: exp.Expr) -> None:
+    """Have the tables that a tree names counted again, where they are asked for: it has changed, or may have."""
+    tree.meta.pop(_NAMED, None)
+
+
+def _times_named(tree: exp.Expr) -> Counter[str]:
+    if _NAMED not in tree.meta:
+        tree.meta[_NAMED] = Counter(t.name.lower() for t in tree.find_all(exp.Table))
+    found: Counter[str] = tree.meta[_NAMED]
+    return found
 
 
 def _select_in(source: exp.Expr) -> exp.Select | None:

@@ -23,7 +23,6 @@ from discreet.query.bind import TableScope, bind_row
 from discreet.query.dialects.dialect import written
 from discreet.query.expr import FED, Expr
 from discreet.query.merge import merged
-from discreet.query.over_everybody import with_aggregates
 from discreet.query.parse import (
     FED_BACK,
     KNOWN_INSIDE,
@@ -33,7 +32,7 @@ from discreet.query.parse import (
     has_aggregate,
     is_aggregate,
     is_fed,
-    parse_query,
+    read_text,
     refuse_part,
     sets_of,
 )
@@ -42,7 +41,6 @@ from discreet.query.relation.names import Names
 from discreet.query.relation.nested import without_subqueries
 from discreet.query.relation.query import read_query
 from discreet.query.relation.sources import conjuncts, is_nested, read_from
-from discreet.query.spelling import SAID
 
 MOST_PARTS = 100
 """Measured parts of one query."""
@@ -114,9 +112,7 @@ def split(sql: str, tables: Sequence[TableSchema], type_of: TypeOf | None = None
     Raises:
         UnknownColumn, UnsupportedQuery: what stands around the parts reads people's rows, or a part cannot be read.
     """
-    query = parse_query(sql, [t.name for t in tables])
-    tree, said = with_aggregates(query) if query.find(exp.Window) else (query, ())
-    said = (*dict.fromkeys(query.meta.get(SAID, ())), *said)
+    tree, said = read_text(sql, [t.name for t in tables])
     if not _is_more(tree):
         return None
     private = [t.unit for t in tables if not t.public]

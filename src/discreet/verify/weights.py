@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -53,20 +54,27 @@ def _check_weights(tree: exp.Select, ctes: Mapping[str, exp.Expr], keys: Sequenc
     texts = [e.name for e in shown.find_all(exp.Literal) if e.is_string]
     if not texts or re.fullmatch(r"(\d{1,20}(,\d{1,20})*)?", texts[0]) is None:
         reject("the groups that were shown before")
+    wanted = _wanted(texts[0], tuple(keys))
+    stages = stages_of(wanted)
+    if any(ctes.get(name) != stages[name] for name in stages) or not {"with_"} >= _differing(tree, wanted):
+        reject("the weights of the groups")
+
+
+@lru_cache(maxsize=8)
+def _wanted(shown: str, keys: tuple[str, ...]) -> exp.Select:
+    """Return what weighs the groups of these keys but those that were shown before."""
     names, own = ", ".join(keys), ", ".join(f"b.{k}" for k in keys)
     passed = ", ".join(f"b.{k} AS {k}" for k in ("u", *keys))
     weight = f"least(greatest(floor({_WHOLE} / sqrt(count(*) OVER (PARTITION BY u))), 0), {_WHOLE})"
     wanted = read(
-        f"WITH \"shown\" AS (SELECT TRY_CAST(unnest(string_split('{texts[0]}', ',')) AS UBIGINT) AS h), "
+        f"WITH \"shown\" AS (SELECT TRY_CAST(unnest(string_split('{shown}', ',')) AS UBIGINT) AS h), "
         f'"unit left" AS (SELECT {passed} FROM "unit bounded" b LEFT JOIN "shown" k ON hash({own}) = k.h '
         f'WHERE k.h IS NULL), "group weights" AS (SELECT {names}, CAST({weight} AS BIGINT) AS w FROM "unit left") '
         f"SELECT {names}, CAST(hash({names}) AS VARCHAR) AS h, CAST(coalesce(sum(w), 0) AS VARCHAR) AS m0 "
         f'FROM "group weights" GROUP BY {names}'
     )
     assert isinstance(wanted, exp.Select)
-    stages = stages_of(wanted)
-    if any(ctes.get(name) != stages[name] for name in stages) or not {"with_"} >= _differing(tree, wanted):
-        reject("the weights of the groups")
+    return wanted
 
 
 def _differing(one: exp.Expr, other: exp.Expr) -> set[str]:
