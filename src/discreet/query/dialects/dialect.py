@@ -181,7 +181,7 @@ def written(tree: exp.Expr) -> str | None:
         again = parse_one(text, dialect="duckdb", error_level=ErrorLevel.RAISE)
     except SqlglotError:
         return None
-    return text if _plain(again) == _plain(tree) else None
+    return text if _plain(again) == _plain(tree.copy()) else None
 
 
 def _refuse_doubt(dialect: str) -> Never:
@@ -192,22 +192,10 @@ def _refuse_doubt(dialect: str) -> Never:
 
 
 def _plain(tree: exp.Expr) -> exp.Expr:
-    """Without the marks that a parser leaves for writers, and with functions that are only names as such."""
-    copy = tree.copy()
-    for node in list(copy.walk()):
-        for mark in (
-            "safe",
-            "typed",
-            "big_int",
-            "ignore_nulls",
-            "coalesce",
-            "nested",
-            "quoted",
-            "zero_on_all_null",
-            "null_if_pos_overflow",
-        ):
-            if node.args.get(mark) is not None:
-                node.set(mark, None)
+    """Take off the marks that a parser leaves for writers, and write functions that are only names as such."""
+    for node in list(tree.walk()):
+        for mark in _MARKS.intersection(node.args):
+            node.set(mark, None)
         match node:
             case exp.Ordered():
                 node.set("nulls_first", bool(node.args.get("nulls_first")) or None)
@@ -221,4 +209,12 @@ def _plain(tree: exp.Expr) -> exp.Expr:
                 node.replace(exp.Anonymous(this="BOOL_OR", expressions=[node.this]))
             case exp.LogicalAnd():
                 node.replace(exp.Anonymous(this="BOOL_AND", expressions=[node.this]))
-    return copy
+    return tree
+
+
+_MARKS = frozenset(
+    (
+        *("safe", "typed", "big_int", "ignore_nulls", "coalesce", "nested", "quoted"),
+        *("zero_on_all_null", "null_if_pos_overflow"),
+    )
+)
