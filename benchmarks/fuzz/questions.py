@@ -12,6 +12,7 @@ from benchmarks.fuzz.dialects import LANGUAGES
 from benchmarks.fuzz.functions import DUCKDB, Language, Name, Writer
 from benchmarks.fuzz.relations import Relations, Source
 from benchmarks.fuzz.worlds import Shape
+from discreet.privacy.unit import Relation
 
 _ONE = (
     *("SUM", "AVG", "MEAN") * 3, "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV",
@@ -80,6 +81,16 @@ WRONG = "wrong on purpose"
 PRIVATE_GROUPS = "private groups"
 """The construct of groups that are selected privately."""
 
+_MADE_BY: Mapping[str, str] = {
+    "query over results": "over_results",
+    "ROW_NUMBER quantile": "ranked",
+    "result fed back": "fed_back",
+    "join from the public side": "towards_people",
+    "sets of groups": "sets_of_groups",
+    "public n": "size",
+}
+"""Constructs that a method of `_Asker` writes, where the tables allow them."""
+
 _TRIES = 300  # questions that are written for one that has a construct
 
 _LONG = 150  # characters, beyond which most questions are written anew: what costs most is asked least
@@ -95,24 +106,25 @@ class Question:
     needs_delta: bool = False
 
 
-def random_question(rng: Random, shape: Shape, wanted: str = "") -> Question:
+def random_question(rng: Random, shape: Shape, wanted: str = "", how: str = "") -> Question:
     """A question of a shape's tables, a third in another spelling; about one in ten is wrong on purpose. With `wanted`
-    many are written, and one that has this construct is asked, or the last one.
+    many are written, and one that has this construct is asked, or the last one. With `how` a method of `_Asker` writes
+    it.
     """
     for _ in range(_TRIES if wanted else 0):
-        found = random_question(rng, shape)
+        found = random_question(rng, shape, how=_MADE_BY.get(wanted, "ask"))
         if wanted in found.constructs:
             return found
     language = DUCKDB
-    if rng.random() < 0.33:
+    if how in ("", "ask") and rng.random() < 0.33:
         language = LANGUAGES[rng.choices(list(LANGUAGES), list(map(_wide, LANGUAGES.values())))[0]]
     while True:
-        found = _question(Writer(rng, language), shape)
+        found = _question(Writer(rng, language), shape, how)
         if len(found.sql) <= (_LONG if language.is_own else 2 * _LONG) or rng.random() < 0.1:
             return found
 
 
-def _question(writer: Writer, shape: Shape) -> Question:
+def _question(writer: Writer, shape: Shape, how: str = "") -> Question:
     rng, name = writer.rng, writer.language.name
     writer.use(*([] if writer.language.is_own else [f"dialect {name}"]))
     if rng.random() < 0.03:
@@ -121,16 +133,19 @@ def _question(writer: Writer, shape: Shape) -> Question:
         text = text.replace("{x}", rng.choice(list(table.columns)))
         return Question(text, (WRONG,), name)
     asker = _Asker(writer, Relations(writer, shape))
-    how = (
-        rng.choices((asker.ask, asker.over_results, asker.ranked, asker.fed_back), (87, 6, 4, 3))[0]
-        if writer.language.is_own
-        else asker.ask
-    )
-    text = how()
+    if not how:
+        how = rng.choices(list(_ASKERS), list(_ASKERS.values()))[0] if writer.language.is_own else "ask"
+    text = getattr(asker, how)()
     needs_delta = PRIVATE_GROUPS in writer.used
     if rng.random() < 0.05:
         writer.used, text = ["changed text"], _changed(rng, text)  # which others are left in it is not known
     return Question(text, tuple(dict.fromkeys(writer.used)), name, needs_delta)
+
+
+_ASKERS: Mapping[str, int] = {
+    "ask": 84, "over_results": 6, "ranked": 4, "fed_back": 3, "towards_people": 1, "sets_of_groups": 1, "size": 1,
+}  # fmt: skip
+"""How often which method of `_Asker` writes a question."""
 
 
 def _wide(language: Language) -> float:
@@ -251,6 +266,50 @@ class _Asker:
         )
         common = f"WITH {', '.join(r.common)} " if r.common else ""
         return f"{common}SELECT {'' if key is None else 'k, '}{taken} AS m0 FROM {rows}{group}"
+
+    def towards_people(self) -> str:
+        """A LEFT JOIN of people's rows to the public table, by columns of which groups are."""
+        w, r = self.w, self.relations
+        public = next((t for t in r.shape.tables if t.public), None)
+        if public is None:
+            return self.ask()
+        base, self.source = r.base(public), r.owned(w.rng.choice((0, 0, 1)))
+        w.use("join from the public side", PRIVATE_GROUPS)
+        keys = w.rng.sample(base.names[:2], w.rng.randint(1, 2))
+        texts = [n.text for n in self.source.names if n.kind == "t"]
+        on = f"{w.rng.choice(texts or ['NULL'])} = {base.names[0].text}"
+        on += f" AND {w.filter([*base.names, *self.source.names])}" if w.chance(0.2) else ""
+        of = w.rng.choice(("COUNT({x})", "COUNT(DISTINCT {x})", "SUM({v})", "AVG({v})", "MEDIAN({v})"))
+        of = of.replace("{x}", w.rng.choice(self.source.names).text)
+        of = of.replace("{v}", self._bounded(long=False)) if "{v}" in of else of
+        sides = f"{base.text} LEFT JOIN {self.source.text}", f"{self.source.text} RIGHT JOIN {base.text}"
+        listed = ", ".join(k.text for k in keys)
+        return f"{self._with()}SELECT {listed}, {of} AS m0 FROM {w.rng.choice(sides)} ON {on} GROUP BY {listed}"
+
+    def sets_of_groups(self) -> str:
+        """UNION, INTERSECT or EXCEPT of groups."""
+        w, r = self.w, self.relations
+        self.source = r.owned(w.rng.choice((0, 0, 1)))
+        w.use("sets of groups", PRIVATE_GROUPS)
+        keys = ", ".join(k.text for k in w.rng.sample(self.source.names, w.rng.randint(1, 2)))
+        sides = [f"SELECT {keys} FROM {self.source.text}{r.where(self.source) if w.chance(0.7) else ''}" for _ in "ab"]
+        return self._with() + w.rng.choice((" UNION ", " INTERSECT ", " EXCEPT ")).join(sides)
+
+    def size(self) -> str:
+        """How many rows a table has, each of which is a unit, and what is made of that."""
+        w, r = self.w, self.relations
+        if not r.shape.is_row:
+            return self.ask()
+        self.source = r.base(r.shape.tables[0])
+        w.use(*(["public n"] if r.shape.relation is Relation.REPLACE else []))
+        columns = [n.text for n in self.source.names if n.bounded and n.kind in "ir"]
+        x = w.rng.choice(columns or ["1"])
+        more = w.rng.choice(("", f", AVG({x}) AS m1", f", SUM({x}) AS m1", f", AVG(COALESCE({x}, 1)) AS m1"))
+        return f"SELECT COUNT(*) AS m0{more} FROM {self.source.text}"
+
+    def _with(self) -> str:
+        common = self.relations.common
+        return f"WITH {', '.join(common)} " if common else ""
 
     def _clause(self) -> str:
         """BigQuery's clause, with some of its options."""

@@ -63,6 +63,13 @@ _LISTED = (
 )
 
 
+_DATES = (
+    "generate_series(DATE '2023-01-01', DATE '2024-12-01', INTERVAL 1 MONTH)",
+    "generate_series(TIMESTAMP '2023-01-31', TIMESTAMP '2024-03-31', INTERVAL '1 month')",
+    "range(DATE '2024-02-20', DATE '2024-03-05', INTERVAL 1 DAY)",
+)
+
+
 @dataclass(slots=True)
 class Relations:
     """Writes the relations of one question; every alias is another."""
@@ -86,8 +93,10 @@ class Relations:
     def owned(self, depth: int) -> Source:
         """A private relation."""
         private = [t for t in self.shape.tables if not t.public]
-        if depth <= 0 or (self.shape.is_row and self.writer.chance(0.8)):
+        if depth <= 0 or (self.shape.is_row and self.writer.chance(0.4)):
             return self.base(self.writer.rng.choice(private))
+        if self.shape.is_row and self.writer.chance(0.7):
+            return self.rows(depth - 1)
         several = len(self.shape.tables) > 1
         ways: list[Callable[[int], Source]] = [self.projected, self.grouped, self.union]
         if self.writer.language.is_own:
@@ -148,7 +157,10 @@ class Relations:
         if kind in (",", "CROSS JOIN"):
             w.use(f"public {kind}")
             return _joined(left, right, kind, "")
-        texts = [n.text for n in left.names if n.kind == "t"]
+        kind_of_key = right.names[0].kind
+        texts = [n.text for n in left.names if n.kind == kind_of_key]
+        if kind_of_key == "s":
+            texts += [f"date_trunc('month', CAST({n.text} AS TIMESTAMP))" for n in left.names if n.kind in "ds"]
         if texts and w.chance(0.7):
             on = f"{w.rng.choice(texts)} = {right.names[0].text}"
         else:
@@ -171,6 +183,9 @@ class Relations:
             w.use("rows that are written out")
             listed = w.rng.choice(_LISTED).format(alias)
             return Source(listed, (Name(f"{alias}.name", "t"), Name(f"{alias}.n", "i")), True)
+        if w.language.is_own and w.chance(0.2):
+            w.use("dates that are written out")
+            return Source(f"{w.rng.choice(_DATES)} {alias}(d)", (Name(f"{alias}.d", "s"),), True)
         if w.language.is_own and w.chance(0.3):
             w.use("public LIMIT")
             cut = f"ORDER BY factor, {name} LIMIT {w.rng.choice('012')}"
@@ -196,6 +211,15 @@ class Relations:
             w.use("inner DISTINCT")
         where = self.where(of) if w.chance(0.6) else ""
         return self._derived(f"SELECT {distinct}{', '.join(items)} FROM {of.text}{where}", names)
+
+    def rows(self, depth: int) -> Source:
+        """A derived table of rows, each of which is a unit."""
+        w, of = self.writer, self.owned(depth)
+        w.use("derived table of row units")
+        items, names = self._items(of)
+        return self._derived(
+            f"SELECT {', '.join(items)} FROM {of.text}{self.where(of) if w.chance(0.5) else ''}", names
+        )
 
     def grouped(self, depth: int) -> Source:
         """Aggregates of each person."""
