@@ -20,6 +20,11 @@ GOLDEN = (5**0.5 - 1) / 2
 HERE = Path(__file__).parent
 
 
+def is_kept(case: int, every: int) -> bool:
+    """Return whether the case with this number is one of those that a thinned family keeps, about one in so many."""
+    return case * GOLDEN % 1 < 1 / every
+
+
 @cache
 def tier_of(path: Path) -> str | None:
     """Return the tier of the tests in a file; None where each test says it itself, or is in the default tier."""
@@ -63,7 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         sampled, thinned = item.get_closest_marker("sampled"), item.get_closest_marker("thinned")
         if sampled is not None and case % (sampled.args or (1,))[0] == 0:
             item.add_marker("sample")
-        elif thinned is not None and case * GOLDEN % 1 >= 1 / thinned.args[0]:
+        elif thinned is not None and not is_kept(case, thinned.args[0]):
             item.add_marker("slow")
 
 
