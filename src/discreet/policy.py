@@ -413,7 +413,7 @@ def _tightened(fixed: PrivacyUnit, given: PrivacyUnit | str | None, asked: Mappi
     for name, given_cap in asked.items():
         most = getattr(fixed, name)
         if most is not None and given_cap is not None and given_cap > most:
-            raise _widens(name, str(given_cap), str(most), f"give {name}={most} or less")
+            raise _widens(f"{name} {given_cap}", str(most), f"give {name}={most} or less")
         caps[name] = most if given_cap is None else given_cap
     return PrivacyUnit(fixed.column, tables=fixed.tables, **caps)
 
@@ -426,7 +426,7 @@ def _narrowed(fixed: Mapping[str, Mapping[str, Fact]], given: Mapping[str, Fact]
         for column, fact in declared_facts(table, dict.fromkeys(named & facts.keys()), given).items():
             if not _is_within(fact, facts[column]):
                 hint = "give a part of it, or leave it out"
-                raise _widens(f"columns={{{column!r}: …}}", repr(fact), repr(facts[column]), hint)
+                raise _widens(*(f"columns={{{column!r}: dp.{of!r}}}" for of in (fact, facts[column])), hint)
             found[f"{table}.{column}"] = fact
     return {n: f for n, f in given.items() if f"{n}" not in found} | found
 
@@ -484,8 +484,8 @@ def _other_unit(fixed: PrivacyUnit) -> InvalidParameter:
     )
 
 
-def _widens(name: str, given: str, fixed: str, hint: str) -> InvalidParameter:
-    return InvalidParameter(f"{name} {given} is not within the policy, which says {fixed}.", hint=hint)
+def _widens(given: str, fixed: str, hint: str) -> InvalidParameter:
+    return InvalidParameter(f"{given} is not within the policy, which says {fixed}.", hint=hint)
 
 
 def _known(kind: str, name: str, names: Collection[str]) -> str:

@@ -46,7 +46,7 @@ def test_options_tighten_it_and_never_widen_it(call: Call) -> None:
     assert call(*asked, "--max-rows", "2", "--range", "cost=0:1000").exit_code == 0
     for options, words in {
         ("--max-rows", "5"): "max_rows 5 is not within the policy, which says 4.",
-        ("--range", "cost=0:9999"): "is not within the policy, which says --range",
+        ("--range", "cost=0:9999"): "--range cost=0:9999 is not within the policy, which says --range cost=0:2000.",
         ("--each-row",): "The policy protects 'person_id', and this asks for another unit.",
         ("--budget", "9"): "--budget is fixed by the policy discreet.toml.",
         ("--ledger", "other"): "--ledger is fixed by the policy discreet.toml.",

@@ -59,7 +59,7 @@ def test_the_refusal_without_them_names_the_key() -> None:
     ("columns", "kind", "words"),
     [
         ({"letter": dp.Values(1)}, InvalidParameter, "declared for a key that is text"),
-        ({"letter": dp.Range(0, 1)}, UnknownColumn, "declares 'letter', which no table has"),
+        ({"letter": dp.Range(0, 1)}, UnknownColumn, "declared of 'letter', which no table has"),
         ({"wards": dp.Values("a")}, UnknownColumn, "perhaps ward is meant"),
         ({"w": dp.Values("a", "secret"), "ward": dp.Values("a")}, InvalidParameter, "not among the values"),
     ],

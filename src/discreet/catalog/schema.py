@@ -314,7 +314,9 @@ def check_declared(shapes: Mapping[str, TableShape], facts: Mapping[Any, Fact]) 
     for name, fact in facts.items():
         outputs = output_facts(shapes, {name: fact}) if isinstance(name, str) else {name: fact}
         if any(not isinstance(fact, Values) or looks_like(str(n), known) for n in outputs):
-            raise UnknownColumn(f"columns= declares {name!r}, which no table has.", hint=near_columns(str(name), known))
+            raise UnknownColumn(
+                f"Public facts are declared of {name!r}, which no table has.", hint=near_columns(str(name), known)
+            )
         if not isinstance(fact, Range | Values):
             raise InvalidParameter(
                 f"columns={{{name!r}: …}} must be a Range or Values, not {type(fact).__name__}.",
