@@ -48,6 +48,7 @@ class Steps(PersonRecipe):
 
     stops: int = field(default=TIMES, repr=False)
     goes_on: bool = field(default=True, repr=False)
+    together: int = field(default=1, repr=False)
     begun: list[int] = field(default_factory=lambda: [0], repr=False)
     drawn: list[int] = field(default_factory=list, repr=False)
 
@@ -110,6 +111,17 @@ def test_a_run_that_was_stopped_goes_on_with_the_draws_that_were_not_begun(tmp_p
         assert s.remaining.epsilon < spent.epsilon
     with Ledger.existing(place) as ledger:
         assert ledger.verify().ok
+
+
+def test_draws_that_are_priced_together_are_not_made_in_two_runs(tmp_path: Path) -> None:
+    first, second = Steps(stops=5, together=10), Steps(together=10)
+    with connect(tmp_path / "a.ledger") as s:
+        with pytest.raises(Stopped):
+            perform(s, first)
+        perform(s, second)
+        assert second.drawn == [*range(20, TIMES)]  # 16 were noted, and four more go with them
+        assert [e.content.draws for e in s.history() if isinstance(e.content, Begun)] == [16, 36, 40]
+        assert s._ledger.verify().ok
 
 
 def test_a_run_that_keeps_nothing_is_charged_anew_and_notes_nothing(tmp_path: Path) -> None:

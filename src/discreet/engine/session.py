@@ -676,7 +676,7 @@ class Session:
             sql, epsilon = recipe.counting
             counted = self.plan(sql, epsilon=epsilon, noise="laplace")
             if self._desk.payers.found(counted.identity) is None:
-                self._desk.refuse_costlier(recipe.together)
+                self._desk.refuse_costlier(recipe.with_count)
             ((people,),) = self.sql(sql, epsilon=epsilon, noise="laplace").rows
             recipe = recipe.of(people)
         return self._desk.perform(recipe, fresh=fresh, ours=False, in_steps=True)

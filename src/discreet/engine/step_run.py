@@ -32,6 +32,11 @@ class StepRecipe(Protocol):
         """Whether it keeps what it needs to go on."""
         ...
 
+    @property
+    def together(self) -> int:
+        """How many draws are priced together, as a pass of which each person is in one draw: no part of it is left."""
+        ...
+
     def begin(self, charge: int, begun: int) -> None:
         """Take note, before `run`, of which charge pays, and how many of its draws were begun before.
 
@@ -49,15 +54,16 @@ class StepRun:
         account: who pays.
         recipe: what runs.
         charge: what paid for it before, where it was broken off.
-        begun: how many draws were begun; they are not made again.
+        begun: how many draws were begun, or go together with those; they are not made again.
+        noted: how many the ledger has.
     """
 
     account: Account
     recipe: StepRecipe
     charge: Entry | None = None
     begun: int = 0
+    noted: int = 0
     _made: int = field(default=0, init=False)
-    _noted: int = field(default=0, init=False)
 
     @classmethod
     def of(cls, account: Account, recipe: Any, identity: str, *, fresh: bool) -> StepRun:
@@ -75,8 +81,10 @@ class StepRun:
                 "the rest cannot be told.",
                 hint="fresh=True, which is charged anew",
             )
-        recipe.begin(found[0].seq, found[1])
-        return cls(account, recipe, *found)
+        charge, noted = found
+        begun = -(-noted // recipe.together) * recipe.together
+        recipe.begin(charge.seq, begun)
+        return cls(account, recipe, charge, begun, noted)
 
     def uses(self, planned: Sequence[PlannedUse], charge: Entry) -> list[PlannedUse]:
         """Return what may be drawn now that this charge pays: what was not begun before, and noted before it is."""
@@ -85,15 +93,15 @@ class StepRun:
             self.recipe.begin(charge.seq, 0)
         if not self.recipe.goes_on:
             return [use]
-        self._made = self._noted = self.begun
+        self._made = self.begun
         return [NotedUse(use.name, use, self, charge.seq)] if use.times > self.begun else []
 
     def note(self, charge: int, times: int) -> None:
         """Note a draw before it is made, with those that follow."""
-        if self._made == self._noted:
-            upto = min(self._noted + AHEAD, times)
-            self.account.begin(charge, self._noted, upto)
-            self._noted = upto
+        if self._made >= self.noted:
+            upto = min(self._made + AHEAD, times)
+            self.account.begin(charge, self.noted, upto)
+            self.noted = upto
         self._made += 1
 
 

@@ -40,6 +40,7 @@ from discreet.learn.torch.trainer import COUNTED, PrivateTrainer, TrainingPlan
 from discreet.learn.trusted import digest, own_randomness, silent
 from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.mechanisms.draws import AddedNoise
+from discreet.mechanisms.samples import OneOfSteps
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import person_part, plan_recipe
 
@@ -91,8 +92,7 @@ class Training(DeclaredRows):
 
     Attributes:
         trainer: a copy of the caller's, whose model is trained in place.
-        table: the table's name, and `where` which of its rows.
-        unit: the person's column; None where each row is a unit.
+        source: the table's name, which of its rows, and the person's column; None where each row is a unit.
         people: how many people there are: public, or counted with noise.
         encode: how declared values are given: "one-hot" among the numbers, or "index", each column a tensor of its own.
         labels: the target's values, where it has some.
@@ -131,7 +131,7 @@ class Training(DeclaredRows):
         return f"SELECT COUNT({counted}) AS n FROM {_quoted(table)}{condition}", self.trainer._epsilon * COUNTED
 
     @property
-    def together(self) -> Training:
+    def with_count(self) -> Training:
         """A training at the price of this one and of the count: what an account has to be able to pay before both."""
         assert self.trainer._epsilon is not None
         return replace(self, epsilon=self.trainer._epsilon)
@@ -173,6 +173,12 @@ class Training(DeclaredRows):
     def goes_on(self) -> bool:
         """Whether there is a checkpoint from which a run that was broken off can go on."""
         return self.keeps is not None
+
+    @property
+    def together(self) -> int:
+        """How many steps are priced together: those of a pass, where each person is in one of them."""
+        sampling = self.training.sampling
+        return sampling.steps if isinstance(sampling, OneOfSteps) else 1
 
     def begin(self, charge: int, begun: int) -> None:
         """Take note of a charge, and of how many steps of it were begun before.
