@@ -336,10 +336,8 @@ class PrivateTrainer:
             noisy = self._correlated.noisy(total)
         self._take(noisy)
         if self._clipping == "adaptive":
-            self._limit, self._made = (
-                self._adaptive(self.plan().noise_multiplier).next(self._limit, balance, self._rng),
-                None,
-            )
+            adaptive = self._adaptive(self.plan().noise_multiplier)
+            self._limit, self._made = adaptive.next(self._limit, balance, self._rng), None
 
     def _take(self, noisy: NDArray[np.float64]) -> None:
         """Let the optimizer take its step along a noisy sum."""
