@@ -5,15 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from benchmarks.fuzz.check import Asked, Databases, Outcome, check
-from benchmarks.fuzz.questions import random_question
+from benchmarks.fuzz.questions import PRIVATE_GROUPS, random_question
 from benchmarks.fuzz.sources import with_kind
 from benchmarks.fuzz.worlds import Shape, Table, World, random_neighbours, random_shape
 from discreet.catalog.schema import Fact, ListedRows, Range, Values
@@ -48,9 +48,12 @@ def cases(seed: int, questions: int = QUESTIONS, wanted: str = "") -> Iterator[C
     rng = Random(seed)
     shape = with_kind(seed, next(s for s in iter(lambda: random_shape(rng), None) if _may_have(s, wanted)))
     first, second = random_neighbours(rng, shape)
+    of_text = "" if wanted in OF_ASKING else PRIVATE_GROUPS if wanted == "groups in rounds" else wanted
     for i in range(questions):
-        question = random_question(rng, shape, "" if wanted in OF_ASKING else wanted)
+        question = random_question(rng, shape, of_text)
         asked = _asked(rng, question.dialect, needs_delta=question.needs_delta, derived=i % _DERIVED == 0)
+        if wanted == "min_people":
+            asked = replace(asked, min_people=2, delta="1e-6")
         extra = [
             *(["second derivation"] if asked.derived else []),
             *(["listed keys"] if shape.listed else []),
@@ -69,12 +72,24 @@ def cases(seed: int, questions: int = QUESTIONS, wanted: str = "") -> Iterator[C
 
 def _may_have(shape: Shape, construct: str) -> bool:
     """Whether questions of a shape may have a construct, as far as that follows from its tables."""
-    if construct == "public n":
-        return shape.is_row and shape.relation is Relation.REPLACE
-    if construct == "derived table of row units":
-        return shape.is_row
-    public = construct.startswith("public ") or construct in ("join from the public side", "dates that are written out")
+    if construct in _NEEDED:
+        return _NEEDED[construct](shape)
+    public = construct.startswith("public ") or construct in (
+        *("join from the public side", "dates that are written out", "rows that are written out"),
+    )
     return not public or any(t.public for t in shape.tables)
+
+
+_NEEDED: Mapping[str, Callable[[Shape], bool]] = {
+    "public n": lambda shape: shape.is_row and shape.relation is Relation.REPLACE,
+    "derived table of row units": lambda shape: shape.is_row,
+    "listed keys": lambda shape: bool(shape.listed),
+    "max_contributions": lambda shape: shape.caps[2] is not None and not shape.is_row,
+    "groups in rounds": lambda shape: shape.caps[0] > _FOR_ROUNDS and not shape.is_row,
+    "join along a link": lambda shape: any(t.tie for t in shape.tables),
+    "subquery along a link": lambda shape: any(t.tie for t in shape.tables),
+}
+"""What a construct needs of the tables."""
 
 
 def tried(databases: Databases, case: Case, *, filled: bool = False) -> Outcome:
