@@ -124,6 +124,10 @@ def test_a_session_charges_a_choice_once_and_proves_it(relation: str) -> None:
     budget = dp.Budget(100, "1e-5", per_query=100)
     with dp.connect({"t": frame}, columns=columns, budget=budget, ledger=":memory:", relation=relation, **given) as s:
         asked: dict[str, Any] = {"target": "y", "epsilon": 60, "delta": "1e-6", "runs": 2}
+        plan = s.plan_choose(models, **asked)
+        assert plan.price == "ε = 60, δ = 1e-06"
+        assert "hidden number is 2 on average" in plan.explain()
+        assert s.remaining.epsilon == 100
         found = s.choose(models, **asked)
         assert found.candidate in (0, 1)
         assert s.remaining.epsilon == 40

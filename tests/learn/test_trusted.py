@@ -149,14 +149,11 @@ def test_an_estimator_of_somebody_elses_is_fitted_to_blocks_of_people() -> None:
         assert (
             s.fit(classified, **RICH, trusted_code=True).predict(FRAME[["age", "town"]]) == FRAME["rich"]
         ).mean() > 0.6
-        with pytest.raises(InvalidParameter, match="medians"):
-            s.fit(
-                SampleAggregate(LinearRegression(), blocks=9, aggregation="winsorized").set_params(
-                    epsilon=1, weights=(0, 1)
-                ),
-                **given,
-                trusted_code=True,
-            )
+        mean = s.fit(model.set_params(aggregation="winsorized"), **given, trusted_code=True)
+        assert mean.predict(pd.DataFrame({"age": [40.0]}))[0] == pytest.approx(400, abs=40)
+        assert s.remaining.epsilon == 700
+        assert mean.cost.epsilon(delta=0) == pytest.approx(100)
+        assert check(mean.certificate(), list(s._ledger.export())).broken is None
         with pytest.raises(InvalidParameter, match="not written"):
             fitted.save("model.json")
 
@@ -171,13 +168,14 @@ class BlocksOfRows(BlockMedians):
 
 
 @pytest.mark.parametrize(("kind", "most"), [(BlockMedians, 1), (BlocksOfRows, 2)])
-def test_a_person_moves_each_score_by_one(kind: type[BlockMedians], most: int, monkeypatch: Any) -> None:
+@pytest.mark.parametrize("quarter", [1, 2])
+def test_a_person_moves_each_score_by_one(kind: type[BlockMedians], most: int, quarter: int, monkeypatch: Any) -> None:
     coins: list[Any] = []
     monkeypatch.setattr("discreet.learn.aggregate.words64", lambda rng, n: coins[-1][:n])
     model = SampleAggregate(DummyRegressor(), blocks=12, epsilon=1, weights=(0, 1000), attributes=["constant_"])
     with session() as s:
         tables = s._desk.tables
-    fit = model.asked_of(tables, ["age"], "paid", None, None).recipe
+    fit = model.asked_of(tables, ["age"], "paid", None, None)
     assert isinstance(fit, BlockMedians)
     recipe = kind(**{f.name: getattr(fit, f.name) for f in fields(fit)})
     read = recipe.plan(tables).parts[0].rows
@@ -190,7 +188,7 @@ def test_a_person_moves_each_score_by_one(kind: type[BlockMedians], most: int, m
         for n in (80, 82):
             people = people_of(read, [who[:n], age[:n], paid[:n]])
             people.prepared = recipe.prepare(people)
-            scores.append(recipe.whole(people, "", {"weight": 0}))
+            scores.append(recipe.whole(people, "", {"weight": 0, "quarter": quarter}))
         moved.add(int(np.abs(scores[0] - scores[1]).max()))
     assert max(moved) == most
 

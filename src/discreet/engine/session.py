@@ -517,15 +517,7 @@ class Session:
         where: str | None = None,
         trusted_code: bool = False,
     ) -> Plan:
-        """Decide a fit without asking for it: free, and no data is touched.
-
-        Args:
-            estimator: as in `fit`.
-            features: as in `fit`.
-            target: as in `fit`.
-            table: as in `fit`.
-            where: as in `fit`.
-            trusted_code: as in `fit`.
+        """Decide a fit without asking for it, with the arguments of `fit`: free, and no data is touched.
 
         Raises:
             PlanError, InvalidParameter: it cannot be fitted as asked.
@@ -606,11 +598,32 @@ class Session:
         Raises:
             PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `fit`.
         """
-        own = [self._own(model, "answers_of") for model in candidates]
-        asked = (features, target, table, where)
-        room = importlib.import_module("discreet.learn.choice")
-        recipe = room.choice_of(own, self._desk.tables, asked, epsilon, delta, runs)
+        recipe = self._choice(candidates, (features, target, table, where), epsilon, delta, runs)
         return self._desk.perform(recipe, fresh=fresh, ours=False)
+
+    def plan_choose(
+        self,
+        candidates: Sequence[Any],
+        *,
+        target: str,
+        epsilon: Real,
+        delta: Real = 0,
+        features: Sequence[str] | None = None,
+        runs: int | None = None,
+        table: str | None = None,
+        where: str | None = None,
+    ) -> Plan:
+        """Decide a choice without asking for it, with the arguments of `choose`: free, and no data is touched.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be chosen as asked.
+        """
+        return self._desk.plan(self._choice(candidates, (features, target, table, where), epsilon, delta, runs))
+
+    def _choice(self, candidates: Sequence[Any], *asked: Any) -> Any:
+        own = [self._own(model, "answers_of") for model in candidates]
+        room = importlib.import_module("discreet.learn.choice")
+        return room.choice_of(own, self._desk.tables, *asked)
 
     def train(
         self,

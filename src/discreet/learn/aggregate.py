@@ -29,56 +29,74 @@ from discreet.learn.trusted import SAID, digest, own_randomness, silent
 from discreet.mechanisms import Exponential, SampleAndAggregate
 from discreet.mechanisms.draws import NamedBest
 from discreet.noise.entropy import SystemEntropy, words64
-from discreet.plan.parts import person_part, plan_recipe
+from discreet.plan.parts import person_part
 from discreet.privacy.exact import Real
 from discreet.privacy.unit import Sensitivity
 
 if TYPE_CHECKING:
-    from discreet.catalog.schema import Fact, TableSchema
+    from discreet.catalog.schema import Fact
     from discreet.engine.person_parts import PeopleRows
     from discreet.engine.recipe import Running
+    from discreet.plan.parts import PersonPart
+    from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
 POINTS = 4097
 """Public points of a weight's range, of which one is named as the median of the blocks' answers."""
 
-_PART = "medians by trusted code of the caller's"
+_RANKS, _SUM = "ranks by trusted code of the caller's", "sums by trusted code of the caller's"
 
 
 @dataclass(frozen=True)
 class BlockMedians(DeclaredRows):
-    """Medians of the weights that somebody else's estimator has on blocks of people.
+    """Medians, or winsorized means, of the weights that somebody else's estimator has on blocks of people.
 
     Guarantee:
         ε-DP for each person, if a fit follows from its rows alone. A person's rows are in one block, which coins of
         their own choose, of a fresh key for each run; so one person changes one answer of each weight, and moves the
-        numbers of answers below and above a public point by 1. A point's score is the larger of both, below 0; the
-        exponential mechanism names one, for each weight at an even part of ε.
+        numbers of answers below and above a public point by 1. A point's score is the larger of how far both are above
+        those of the quantile, below 0; the exponential mechanism names one, for each weight at an even part of ε. Of a
+        mean it names two quartiles, each at a quarter of that; what is left is for Laplace noise on the sum of answers,
+        clamped to public ends around them and counted in steps of which one answer has `POINTS` − 1 at most.
 
     Attributes:
         ranges: of the weights.
         blocks: how many.
+        winsorized: whether means are drawn.
         code: what tells the estimator from others.
-        model: the `SampleAggregate`.
     """
 
     ranges: tuple[tuple[float, float], ...] = field(kw_only=True)
     blocks: int = field(kw_only=True)
+    winsorized: bool = field(kw_only=True)
     code: str = field(kw_only=True)
-    model: SampleAggregate = field(repr=False, compare=False, kw_only=True)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        n, epsilon = len(self.ranges), self.epsilon * part
-        given: dict[str, Any] = {"norms": Sensitivity(POINTS, 1), "kind": "whole", "times": n}
-        law = NamedBest(Exponential(epsilon=epsilon / n))
-        drawn = person_part(_PART, self.read(tables), width=POINTS, **given, law=law)
-        said = [self.code, self.blocks, self.ranges, [c.said for c in self.columns]]
-        return plan_recipe([drawn], epsilon=epsilon, parameters={"blocks": said})
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
+        n = len(self.ranges)
+        given: dict[str, Any] = {"norms": Sensitivity(POINTS, 1), "kind": "whole"}
+        given |= {"times": n * (1 + self.winsorized), "width": POINTS}
+        law = NamedBest(Exponential(epsilon=epsilon / n / (4 if self.winsorized else 1)))
+        parts = [person_part(_RANKS, rows, **given, law=law)]
+        if self.winsorized:
+            parts.append(person_part(_SUM, rows, width=1, norms=Sensitivity(1, POINTS - 1), kind="whole", times=n))
+        return parts
+
+    @property
+    def said(self) -> Any:
+        return [self.code, self.blocks, self.ranges, [c.said for c in self.columns]]
 
     def run(self, plan: Plan) -> Running[Any]:
         found = []
         for i, (low, high) in enumerate(self.ranges):
-            found.append(low + (high - low) * (yield Draw(_PART, {"weight": i})) / (POINTS - 1))
+            named = []
+            for quarter in (1, 3) if self.winsorized else (2,):
+                place = yield Draw(_RANKS, {"weight": i, "quarter": quarter})
+                named.append(low + (high - low) * int(place) / (POINTS - 1))
+            if self.winsorized:
+                ends = widened(named, self.blocks, low, high)
+                (total,) = yield Draw(_SUM, {"weight": i, "ends": ends})
+                named = [min(max(ends[0] + (ends[1] - ends[0]) * int(total) / (POINTS - 1) / self.blocks, low), high)]
+            found += named
         return {"weights": found}
 
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
@@ -101,10 +119,22 @@ class BlockMedians(DeclaredRows):
         return np.sort(answers, axis=0)
 
     def whole(self, people: PeopleRows, of: str, args: Any) -> NDArray[np.int64]:
-        low, high = self.ranges[args["weight"]]
-        answers, points = people.prepared[:, args["weight"]], np.linspace(low, high, POINTS)
-        below, above = np.searchsorted(answers, points, "left"), np.searchsorted(answers, points, "right")
-        return np.asarray(-np.maximum(below, self.blocks - above), np.int64)
+        answers, low, high = people.prepared[:, args["weight"]], *self.ranges[args["weight"]]
+        if of == _SUM:
+            low, high = args["ends"]
+            steps = (np.clip(answers, low, high) - low) * ((POINTS - 1) / (high - low))
+            return np.array([np.rint(steps).astype(np.int64).sum()])
+        points, k, quarter = np.linspace(low, high, POINTS), self.blocks, args["quarter"]
+        below, above = np.searchsorted(answers, points, "left"), k - np.searchsorted(answers, points, "right")
+        return np.asarray(-np.maximum(below - quarter * k // 4, above - (4 - quarter) * k // 4), np.int64)
+
+
+def widened(quartiles: Sequence[float], blocks: int, low: float, high: float) -> list[float]:
+    """Return where answers are clamped: so many quartile distances around their middle that means are hardly biased."""
+    least = (high - low) / (POINTS - 1)  # of what is told apart
+    first, last = sorted(quartiles)
+    middle, reach = (first + last) / 2, math.ceil(math.pow(blocks, 13 / 30)) * max(last - first, least)
+    return [max(middle - reach, low), min(middle + reach, high)]
 
 
 class SampleAggregate(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -204,6 +234,7 @@ class SampleAggregate(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
             return np.concatenate([np.ravel(getattr(fitted, attribute)) for attribute in self.attributes])
 
         lower, upper = ([*ends] for ends in zip(*pairs, strict=True))
+        assert self.epsilon is not None
         given: dict[str, Any] = {"blocks": self.blocks, "aggregation": self.aggregation, "relation": self.relation}
         return SampleAndAggregate(weights_of, epsilon=self.epsilon, lower=lower, upper=upper, **given)
 
@@ -229,8 +260,6 @@ class SampleAggregate(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
     def _check(self) -> None:
         self._declared_ranges()
         self._relation()
-        if self.aggregation != "median":
-            raise InvalidParameter("In a session blocks are combined by their medians.", hint="aggregation='median'")
 
     def _declare(self, target: Fact | None) -> list[Any] | None:
         if not is_classifier(self.estimator):
@@ -249,6 +278,7 @@ class SampleAggregate(MetaEstimatorMixin, PrivateEstimator):  # type: ignore[mis
         pairs, none = self._ranges(self._rehearsed(self._width)), np.zeros((0, 1))
         checked = self._mechanism(none, none, None, pairs)  # which refuses what cannot be
         given: dict[str, Any] = {"ranges": tuple((float(low), float(high)) for low, high in pairs), "model": self}
+        given["winsorized"] = self.aggregation == "winsorized"
         given |= {"blocks": checked.blocks, "code": digest((self.estimator, self.classes, [*self.attributes]))}
         return BlockMedians(self._columns, checked.epsilon, Fraction(0), **given)
 

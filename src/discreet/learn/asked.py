@@ -1,4 +1,4 @@
-"""Fits that a session asks of its tables: which columns are read, as SQL, and the fitted estimator that comes out.
+"""Rows of declared columns that recipes read, of arrays or as SQL, and the fitted estimator that comes out.
 
 Bounds, labels and the target's range are those that the owner declared. A number is read as its distance from the
 middle of its bounds, so that what is missing counts as the middle.
@@ -7,6 +7,7 @@ middle of its bounds, so that what is missing counts as the middle.
 from __future__ import annotations
 
 import datetime as dt
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -23,7 +24,7 @@ from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.features import DeclaredColumn, Features
 from discreet.learn.losses import Floats
 from discreet.plan.measures.lattice_value import lattice_value
-from discreet.plan.parts import PersonPart, person_part
+from discreet.plan.parts import PersonPart, person_part, plan_recipe
 from discreet.plan.person_rows import PersonRows, person_rows
 from discreet.privacy.unit import Sensitivity
 from discreet.query.expr import Column
@@ -32,53 +33,8 @@ from discreet.verify.certificate.seal import answer
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import Parts, PeopleRows
-    from discreet.engine.recipe import Receipt, Running
+    from discreet.engine.recipe import Receipt
     from discreet.plan.plan import Plan
-
-
-@dataclass(frozen=True)
-class SessionFit(PersonRecipe):
-    """A recipe whose result is a fitted estimator.
-
-    Attributes:
-        recipe: what the estimator draws.
-        model: the estimator, with its declarations; a fit leaves it as it is.
-    """
-
-    recipe: PersonRecipe
-    model: Any = field(repr=False, compare=False)
-
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        return self.recipe.plan(tables, part)
-
-    def run(self, plan: Plan) -> Running[Any]:
-        return self.recipe.run(plan)
-
-    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        return self.recipe.table(plan, state)
-
-    def prepare(self, people: PeopleRows) -> Any:
-        return self.recipe.prepare(people)
-
-    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
-        return self.recipe.each(people, of, args)
-
-    def whole(self, people: PeopleRows, of: str, args: Any) -> NDArray[np.int64]:
-        return self.recipe.whole(people, of, args)
-
-    def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
-        """Return a fitted estimator: all of it follows from the state."""
-        found = as_json(state)
-        columns, rows = self.table(plan, found)
-        fitted: Any = clone(self.model)
-        fitted.declare_columns(self.model._columns)
-        fitted.accept(plan, found)
-        fitted.__dict__["_receipt"] = (receipt, columns, [tuple(row) for row in rows])
-        return fitted
-
-    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
-        """Return the weights as JSON, of which the ledger keeps a digest."""
-        return {"": answer(*self.table(plan, as_json(state)))}
 
 
 @dataclass(frozen=True)
@@ -92,6 +48,7 @@ class DeclaredRows(PersonRecipe):
         sql: which names a session's columns; None for the arrays' own.
         per_person: how many rows of a person are read at most.
         centred: whether numbers are read as distances from the middle of their bounds.
+        model: in a session the estimator that is fitted, with its declarations; a fit leaves it as it is.
     """
 
     columns: tuple[DeclaredColumn, ...]
@@ -100,6 +57,41 @@ class DeclaredRows(PersonRecipe):
     sql: str | None = field(default=None, kw_only=True)
     per_person: int = field(default=1, kw_only=True)
     centred: bool = field(default=False, kw_only=True)
+    model: Any = field(default=None, repr=False, compare=False, kw_only=True)
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        epsilon, told = self.epsilon * part, {"recipe": type(self).__name__, "said": self.said}
+        return plan_recipe(self.parts(self.read(tables), epsilon), epsilon=epsilon, delta=self.delta, parameters=told)
+
+    @abstractmethod
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
+        """Return what is drawn of rows; `epsilon` is for laws that are given here."""
+
+    @property
+    @abstractmethod
+    def said(self) -> Any:
+        """What the result follows from beside the rows, as plain values."""
+
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
+        """Return what `prepare` made of the rows, which every draw adds up."""
+        found: Parts = people.prepared
+        return found
+
+    def build(self, plan: Plan, state: Any, receipt: Receipt) -> Any:
+        """Return a fitted estimator: all of it follows from the state; of no estimator the table."""
+        if self.model is None:
+            return super().build(plan, state, receipt)
+        found = as_json(state)
+        columns, rows = self.table(plan, found)
+        fitted: Any = clone(self.model)
+        fitted.declare_columns(self.model._columns)
+        fitted.accept(plan, found)
+        fitted.__dict__["_receipt"] = (receipt, columns, [tuple(row) for row in rows])
+        return fitted
+
+    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
+        """Return the table as JSON, of which the ledger keeps a digest."""
+        return {"": answer(*self.table(plan, as_json(state)))}
 
     def read(self, tables: Sequence[TableSchema]) -> PersonRows:
         """Return which rows are read."""

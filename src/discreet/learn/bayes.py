@@ -30,13 +30,14 @@ from discreet.learn.features import BITS, DeclaredColumn
 from discreet.learn.gram import spread_of
 from discreet.learn.linear import Probabilities
 from discreet.learn.losses import Floats
-from discreet.plan.parts import person_part, plan_recipe
-from discreet.privacy.exact import Real
+from discreet.learn.parameters import parameters
+from discreet.plan.parts import person_part
 
 if TYPE_CHECKING:
-    from discreet.catalog.schema import TableSchema
-    from discreet.engine.person_parts import Parts, PeopleRows
+    from discreet.engine.person_parts import PeopleRows
     from discreet.engine.recipe import Running
+    from discreet.plan.parts import PersonPart
+    from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
 _LEAST = 1e-4  # of a variance, where the half width of the bounds is 1
@@ -154,11 +155,13 @@ class ClassSums(DeclaredRows):
         """Terms that are summed."""
         return ClassTerms(self.columns)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
         shape: dict[str, Any] = {"width": self.classes * self.terms.width, "l2": self.terms.longest * self.per_person}
-        found = person_part("sums", self.read(tables), **shape)
-        said = {"sums": self.terms.said, "classes": self.classes}
-        return plan_recipe([found], epsilon=self.epsilon * part, delta=self.delta, parameters=said)
+        return [person_part("sums", rows, **shape)]
+
+    @property
+    def said(self) -> Any:
+        return [self.terms.said, self.classes]
 
     def run(self, plan: Plan) -> Running[Any]:
         noisy, unit = np.array((yield Draw("sums")), np.float64), 2.0**BITS * self.terms.scale
@@ -178,11 +181,8 @@ class ClassSums(DeclaredRows):
         shown[np.arange(n), np.clip(y, 0, self.classes - 1)] = y < self.classes
         return shown, RowFactor(people.starts, places, values, self.terms.width)
 
-    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
-        found: Parts = people.prepared
-        return found
 
-
+@parameters
 class GaussianNB(Probabilities):
     """Naive Bayes: within each class numbers are normal, declared values have shares, and columns are independent.
 
@@ -199,31 +199,7 @@ class GaussianNB(Probabilities):
     ['low', 'high']
     """
 
-    class_count_: Floats
-    class_prior_: Floats
-    theta_: Floats
-    var_: Floats
-
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        classes: Any = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters.
-
-        Args:
-            epsilon: the ε to be spent.
-            delta: the δ to be spent; at 0 the noise is Laplace's, and wider.
-            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
-            classes: the labels, or "public" where it is no secret which labels occur.
-            relation: "add-remove" or "replace".
-        """
-        self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
-        self.relation = relation
+    classes: Any = None
 
     def _recipe(self, rows: int | None = None) -> ClassSums:
         return ClassSums(self._columns, *self._guarantee(), classes=len(self.classes_))

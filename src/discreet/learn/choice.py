@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,17 +36,18 @@ from discreet.mechanisms.best_of_runs import BestOfRuns
 from discreet.noise.bernoulli import bernoulli
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.uniform import below_vector
-from discreet.plan.parts import person_part, plan_recipe
+from discreet.plan.parts import person_part
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, count, positive, probability
 from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
-from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from discreet.engine.person_parts import PeopleRows
     from discreet.engine.recipe import Receipt, Running
+    from discreet.plan.parts import PersonPart
+    from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
 T = TypeVar("T")
@@ -238,15 +239,19 @@ class Choosing(DeclaredRows):
     target: tuple[float, float] | None = None
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        if part != 1:
-            e = self.epsilon * part
-            return replace(self, epsilon=e, run_of=_Run.of(e, self.delta, self.run_of.law.runs)).plan(tables)
+        e = self.epsilon * part
+        own = replace(self, epsilon=e, run_of=_Run.of(e, self.delta, self.run_of.law.runs)) if part != 1 else self
+        return super(Choosing, own).plan(tables)
+
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
         for recipe in (self._measured(None), *(self._fit(i) for i in range(len(self.candidates)))):
             self.run_of.hold(PrivacyLoss(recipe.plan([self._table]).payers[0].events))
         given: dict[str, Any] = {"norms": Sensitivity(self._width, 255), "kind": "whole", "law": self.run_of.law}
-        drawn = person_part("best", self.read(tables), width=self._width, **given)
-        said = [[type(m).__name__, repr(m.get_params(deep=False)), repr(m._columns)] for m in self.candidates]
-        return plan_recipe([drawn], epsilon=self.epsilon, delta=self.delta, parameters={"candidates": said})
+        return [person_part("best", rows, width=self._width, **given)]
+
+    @property
+    def said(self) -> Any:
+        return [[type(m).__name__, repr(m.get_params(deep=False)), repr(m._columns)] for m in self.candidates]
 
     @property
     def _width(self) -> int:
@@ -269,10 +274,6 @@ class Choosing(DeclaredRows):
         columns, rows = self.table(plan, found)
         model.__dict__["_receipt"] = (receipt, columns, [tuple(row) for row in rows])
         return ChosenModel(model, found["candidate"], found["score"], model.loss_)
-
-    def answers(self, plan: Plan, state: Any, result: Any) -> Mapping[str, dict[str, Any]]:
-        """Return the place and the score as JSON, of which the ledger keeps a digest."""
-        return {"": answer(*self.table(plan, as_json(state)))}
 
     def _made(self, place: int) -> Any:
         model: Any = clone(self.candidates[place]).set_params(epsilon=self.run_of.epsilon, delta=self.delta)

@@ -36,13 +36,15 @@ from discreet.learn.estimator import PrivateEstimator
 from discreet.learn.features import DeclaredColumn
 from discreet.learn.gram import NarrowedGram, moments_of, narrowed, spread_of, units_of
 from discreet.learn.losses import Floats
-from discreet.plan.parts import person_part, plan_recipe
-from discreet.privacy.exact import Real, count
+from discreet.learn.parameters import parameters
+from discreet.plan.parts import person_part
+from discreet.privacy.exact import count
 
 if TYPE_CHECKING:
-    from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import Parts, PeopleRows
     from discreet.engine.recipe import Running
+    from discreet.plan.parts import PersonPart
+    from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
 SIDES = {1: 512, 2: 32, 3: 10}
@@ -71,6 +73,7 @@ class Clustering(DeclaredRows):
     @cached_property
     def _gram(self) -> NarrowedGram:
         given: dict[str, Any] = {"sql": self.sql, "per_person": self.per_person, "centred": self.centred}
+        given["shares"] = FIRST, RANGED
         return NarrowedGram(self.columns, self.epsilon, self.delta, **given)
 
     @property
@@ -78,17 +81,18 @@ class Clustering(DeclaredRows):
         """How many cells the grid has along each column; 0 where there is none."""
         return SIDES.get(len(self.columns), 0)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows, m = self.read(tables), self.per_person
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
+        m = self.per_person
         if self.side:
             cells = self.side ** len(self.columns)
-            parts = [person_part("grid", rows, width=cells, norms=in_cells(cells, m), kind="places")]
-        else:
-            shape: dict[str, Any] = {"width": self.clusters * (len(self.columns) + 1), "l2": self._gram.longest * m}
-            nearest = person_part("nearest", rows, **shape, times=STEPS, share=1 - FIRST - RANGED)
-            parts = [*self._gram.parts(rows, FIRST, RANGED), nearest]
-        said = {"clusters": self.clusters, "features": self._gram.features.said}
-        return plan_recipe(parts, epsilon=self.epsilon * part, delta=self.delta, parameters=said)
+            return [person_part("grid", rows, width=cells, norms=in_cells(cells, m), kind="places")]
+        shape: dict[str, Any] = {"width": self.clusters * (len(self.columns) + 1), "l2": self._gram.longest * m}
+        nearest = person_part("nearest", rows, **shape, times=STEPS, share=1 - FIRST - RANGED)
+        return [*self._gram.parts(rows, epsilon), nearest]
+
+    @property
+    def said(self) -> Any:
+        return [self.clusters, self._gram.said]
 
     # ------------------------------------------------------------------ public: centres from noisy numbers
     def run(self, plan: Plan) -> Running[Any]:
@@ -207,6 +211,7 @@ def nearest(points: Floats, centres: Floats) -> NDArray[np.int64]:
     return found
 
 
+@parameters
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # no types
     """Clusters of rows of numbers, by distances in the units of the data.
 
@@ -228,28 +233,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
     [0, 1]
     """
 
-    cluster_centers_: Floats
-
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters.
-
-        Args:
-            n_clusters: how many clusters.
-            epsilon: the ε to be spent.
-            delta: the δ to be spent; at 0 the noise is Laplace's, which is narrower for three columns or fewer.
-            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range} for a data frame.
-            relation: "add-remove" or "replace".
-        """
-        self.n_clusters = n_clusters
-        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
+    n_clusters: int = field(default=8, kw_only=False)
 
     def _check(self) -> None:
         super()._check()

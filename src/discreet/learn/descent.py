@@ -18,7 +18,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,11 +31,10 @@ from discreet.engine.row_factor import Integers, RowFactor
 from discreet.learn.asked import FeatureRows
 from discreet.learn.features import BITS
 from discreet.learn.losses import REACH, Floats, Hinge, RowLoss, Softmax, said
-from discreet.plan.parts import person_part, plan_recipe
+from discreet.plan.parts import person_part
 from discreet.privacy.unit import Sensitivity
 
 if TYPE_CHECKING:
-    from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import Parts, PeopleRows
     from discreet.engine.recipe import Running
     from discreet.plan.parts import PersonPart
@@ -118,23 +117,18 @@ class LinearDescent(FeatureRows):
     rows: int | None = field(default=None, kw_only=True)
     draws: int = field(default=MOST, kw_only=True)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows = self.read(tables)
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
         most, width = rows.most, self.features.width * self.loss.outputs
         parts = self._first(rows)
         if self.rows is None:
             parts.append(person_part("count", rows, width=1, norms=Sensitivity(1, most), share=COUNTED))
         of_rows: dict[str, Any] = {"l2": self.length, "width": self.features.width}
         parts.append(person_part("moment", rows, **of_rows, times=POWERS, share=MEASURED))
-        left = 1 - sum((p.share for p in parts), Fraction(0))
         if self.is_calibrated:
-            length = self._calibration[1]
-            shape: dict[str, Any] = {"width": self._calibration[0], "l2": length, "times": PASSES}
+            shape: dict[str, Any] = {"width": self._calibration[0], "l2": self._calibration[1], "times": PASSES}
             parts.append(person_part("calibration", rows, **shape, share=CALIBRATED))
-            left -= CALIBRATED
-        parts.append(person_part("gradient", rows, width=width, l2=self.length, times=self.draws, share=left))
-        said = {"model": self.said, "rows": self.rows}
-        return plan_recipe(parts, epsilon=self.epsilon * part, delta=self.delta, parameters=said)
+        left = 1 - sum((p.share for p in parts), Fraction(0))
+        return [*parts, person_part("gradient", rows, width=width, l2=self.length, times=self.draws, share=left)]
 
     def _first(self, rows: PersonRows) -> list[PersonPart]:
         """Return what is drawn of the features before the descent."""
@@ -142,8 +136,7 @@ class LinearDescent(FeatureRows):
 
     @property
     def said(self) -> Any:
-        """What the result follows from beside the rows, as plain values."""
-        return [self.features.said, said(self.loss), self.target]
+        return [self.features.said, said(self.loss), self.target, self.rows]
 
     @property
     def is_calibrated(self) -> bool:

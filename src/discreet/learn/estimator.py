@@ -21,10 +21,11 @@ from discreet.engine.on_arrays import run_on_arrays
 from discreet.engine.person_recipe import as_json
 from discreet.errors import InvalidParameter, MissingBounds, MissingExtra
 from discreet.learn import model_file
-from discreet.learn.asked import AskedColumns, DeclaredRows, SessionFit
+from discreet.learn.asked import AskedColumns, DeclaredRows
 from discreet.learn.features import DeclaredColumn, cell_by_cell, read_bounds
 from discreet.learn.losses import Floats
-from discreet.privacy.exact import positive, probability
+from discreet.learn.parameters import parameters
+from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 try:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
 
+@parameters
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """An estimator whose `fit` is differentially private for each row.
 
@@ -49,15 +51,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         feature_names_in_: their names, where X has names.
     """
 
-    epsilon: Any
-    delta: Any
-    bounds: Any
-    relation: Any
-    loss_: PrivacyLoss
-    n_features_in_: int
-    _columns: tuple[DeclaredColumn, ...]
-    _planned: str
-    _state: Any
+    epsilon: Real | None = None
+    delta: Real | None = None
+    bounds: Any = None
+    relation: str = "add-remove"
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model: private for each row.
@@ -246,7 +243,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         target: str | None,
         table: str | None,
         where: str | None,
-    ) -> SessionFit:
+    ) -> DeclaredRows:
         """Return the recipe that fits a clone of this estimator in a session; `session.fit` performs it.
 
         Raises:
@@ -268,13 +265,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         model = clone(self)
         model.bounds = asked.facts
         model._columns = read_bounds(asked.facts, list(asked.facts), named=True)
-        return SessionFit(model._recipe_of(asked), model)
-
-    def _recipe_of(self, asked: AskedColumns) -> DeclaredRows:
-        """Return the recipe of a fit in a session, where the parameters have the bounds of its columns by now."""
-        labels = self._declare(asked.target)
-        self._check()
-        return replace(self._recipe(), sql=asked.sql(labels), per_person=asked.per_person, centred=True)
+        labels = model._declare(asked.target)
+        model._check()
+        recipe: DeclaredRows = model._recipe()
+        return replace(recipe, sql=asked.sql(labels), per_person=asked.per_person, centred=True, model=model)
 
     def _declare(self, target: Fact | None) -> list[Any] | None:
         """Take what is declared of the target, where the parameters say nothing of it; return a classifier's labels."""

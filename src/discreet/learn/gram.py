@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +31,13 @@ from discreet.learn.asked import FeatureRows, histogram_part
 from discreet.learn.estimator import PrivateEstimator
 from discreet.learn.features import BITS, DeclaredColumn, Features, numbers_of
 from discreet.learn.losses import Floats, Squared
-from discreet.plan.parts import PersonPart, person_part, plan_recipe
-from discreet.privacy.exact import Real, count
+from discreet.learn.parameters import parameters
+from discreet.plan.parts import PersonPart, person_part
+from discreet.privacy.exact import count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import Parts, PeopleRows
     from discreet.engine.recipe import Running
     from discreet.plan.person_rows import PersonRows
@@ -90,10 +90,12 @@ class GramSum(FeatureRows):
         most = self.longest**2 * self.per_person
         return person_part("gram", rows, width=self.width**2, l2=most, kind="squares", share=share)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        said = {"gram": self.features.said, "target": self.target}
-        found = self.part(self.read(tables))
-        return plan_recipe([found], epsilon=self.epsilon * part, delta=self.delta, parameters=said)
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
+        return [self.part(rows)]
+
+    @property
+    def said(self) -> Any:
+        return [self.features.said, self.target]
 
     def run(self, plan: Plan) -> Running[Any]:
         (part,) = plan.parts
@@ -121,10 +123,6 @@ class GramSum(FeatureRows):
             values = np.concatenate([values, scaled[:, None]], axis=1)
         return RowFactor(people.starts, places, values + (1 << drop >> 1) >> drop, self.width)
 
-    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
-        found: Parts = people.prepared
-        return found
-
 
 @dataclass(frozen=True)
 class NarrowedGram(GramSum):
@@ -132,17 +130,20 @@ class NarrowedGram(GramSum):
 
     The noise of the matrix follows from the width of the ranges. Of each number its rows in a few public bins are
     counted, and the bins at the ends in which noise hides the rows are left out.
+
+    Attributes:
+        shares: how much of the budget is for the matrix, and for the histogram.
     """
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        given: dict[str, Any] = {"epsilon": self.epsilon * part, "delta": self.delta}
-        parts = self.parts(self.read(tables), 1 - RANGED, RANGED)
-        return plan_recipe(parts, **given, parameters={"gram": self.features.said, "bins": BINS})
+    shares: tuple[Fraction, Fraction] = field(default=(1 - RANGED, RANGED), kw_only=True)
 
-    def parts(self, rows: PersonRows, share: Fraction, ranged: Fraction) -> list[PersonPart]:
-        """Return the private parts: the matrix and the histogram, and how much of the budget is for each."""
-        d = len(self._numbers)
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
+        d, (share, ranged) = len(self._numbers), self.shares
         return [self.part(rows, share), *([histogram_part(rows, d, BINS, ranged)] if d else [])]
+
+    @property
+    def said(self) -> Any:
+        return [super().said, BINS]
 
     @property
     def _numbers(self) -> list[DeclaredColumn]:
@@ -205,8 +206,7 @@ class GramRegression(GramSum):
         weights = vectors @ (vectors.T @ gram[-1, :-1] / held) / self.features.scale
         return {"weights": [np.clip(weights, -_FAR, _FAR).tolist()], "rows": max(gram[-2, -2], 1.0), "steps": 1}
 
-    def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        return FeatureRows.table(self, plan, state)
+    table = FeatureRows.table
 
 
 def moments_of(gram: Floats) -> tuple[float, Floats, Floats]:
@@ -250,24 +250,6 @@ class NoisyMoments(PrivateEstimator):
     _gram: Floats
     _noise: float
     _narrowed: tuple[DeclaredColumn, ...]
-
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters.
-
-        Args:
-            epsilon: the ε to be spent.
-            delta: the δ to be spent; at 0 the noise is Laplace's, and much wider.
-            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
-            relation: "add-remove" or "replace".
-        """
-        self.epsilon, self.delta, self.bounds, self.relation = epsilon, delta, bounds, relation
 
     def _recipe(self, rows: int | None = None) -> GramSum:
         return GramSum(self._columns, *self._guarantee())
@@ -331,6 +313,7 @@ class Gram(NoisyMoments):
         model._take(model._state)
 
 
+@parameters
 class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # type: ignore[misc]  # as above
     """Principal components of a noisy covariance matrix.
 
@@ -345,22 +328,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # t
         docs/proofs/learn.md.
     """
 
-    components_: Floats
-    explained_variance_: Floats
-    explained_variance_ratio_: Floats
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters, which are those of `Gram`, and how many components are kept; None for all."""
-        super().__init__(epsilon=epsilon, delta=delta, bounds=bounds, relation=relation)
-        self.n_components = n_components
+    n_components: int | None = field(default=None, kw_only=False)
 
     def _recipe(self, rows: int | None = None) -> GramSum:
         return NarrowedGram(self._columns, *self._guarantee())
@@ -403,6 +371,7 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # t
         return np.asarray(np.asarray(X) @ self.components_ + self.mean_)
 
 
+@parameters
 class StandardScaler(OneToOneFeatureMixin, TransformerMixin, NoisyMoments):  # type: ignore[misc]  # as above
     """Scaling of columns to a noisy mean of 0 and a noisy variance of 1.
 
@@ -413,24 +382,8 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, NoisyMoments):  # t
         docs/proofs/learn.md.
     """
 
-    var_: Floats
-    scale_: Floats | None
-
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        with_mean: bool = True,
-        with_std: bool = True,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters, which are those of `Gram`, of numbers alone; and whether means are taken away, and
-        columns divided by their deviations.
-        """
-        super().__init__(epsilon=epsilon, delta=delta, bounds=bounds, relation=relation)
-        self.with_mean, self.with_std = with_mean, with_std
+    with_mean: bool = True
+    with_std: bool = True
 
     def _recipe(self, rows: int | None = None) -> GramSum:
         self._only_numbers()

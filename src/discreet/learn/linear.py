@@ -21,7 +21,8 @@ from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
 from discreet.learn.gram import GramRegression
 from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
 from discreet.learn.objective import ObjectiveMinimum
-from discreet.privacy.exact import Real, count
+from discreet.learn.parameters import parameters
+from discreet.privacy.exact import count
 
 OBJECTIVE = ("objective", "output")
 """Solvers that find the minimum itself, of two classes or of the Huber loss."""
@@ -208,38 +209,15 @@ class Probabilities(_Classifier):
             return np.asarray(np.log(self.predict_proba(X)))
 
 
+@parameters
 class _LinearClassifier(LinearModel, _Classifier):
     """What linear classifiers share."""
 
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        classes: Any = None,
-        basis: str = "linear",
-        knots: int = 12,
-        solver: str = "gradient",
-        rows: int | None = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters.
-
-        Args:
-            epsilon: the ε to be spent.
-            delta: the δ to be spent.
-            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
-            classes: the labels, or "public" where it is no secret which labels occur.
-            basis: "linear", or "gam" for a sum of functions of each column.
-            knots: how many public knots such a function has.
-            solver: "gradient"; of two classes `LogisticRegression` has also "objective", for noise in what is
-                minimised, which takes δ = 0, and "output", for noise on the minimum, which is for teaching.
-            rows: a public guess at the number of rows, in place of a noisy count.
-            relation: "add-remove" or "replace".
-        """
-        self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
-        self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
+    classes: Any = None
+    basis: str = "linear"
+    knots: int = 12
+    solver: str = "gradient"
+    rows: int | None = None
 
     def _only_two(self, what: str, hint: str) -> None:
         if len(self.classes_) > 2:
@@ -346,6 +324,7 @@ class ScaledRegressor(Regressor):
         return np.asarray(low + (z + 1) * (high - low) / 2)
 
 
+@parameters
 class LinearRegression(ScaledRegressor):
     """Linear regression by squared or Huber loss, by noisy gradient descent.
 
@@ -360,37 +339,12 @@ class LinearRegression(ScaledRegressor):
 
     _solvers = ("gradient", "gram", *OBJECTIVE)
 
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        target: Any = None,
-        loss: str = "squared",
-        basis: str = "linear",
-        knots: int = 12,
-        solver: str = "gradient",
-        rows: int | None = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters.
-
-        Args:
-            epsilon: the ε to be spent.
-            delta: the δ to be spent.
-            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
-            target: (low, high) of y; predictions lie within it.
-            loss: "squared", or "huber", which is linear beyond an eighth of the target's range.
-            basis: "linear", or "gam" for a sum of functions of each column.
-            knots: how many public knots such a function has.
-            solver: "gradient", or "gram" for one noisy Gram matrix, which takes no clipping and any δ; of the Huber
-                loss also "objective" and "output", as of `LogisticRegression`.
-            rows: a public guess at the number of rows, in place of a noisy count.
-            relation: "add-remove" or "replace".
-        """
-        self.epsilon, self.delta, self.bounds, self.target, self.loss = epsilon, delta, bounds, target, loss
-        self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
+    target: Any = None
+    loss: str = "squared"
+    basis: str = "linear"
+    knots: int = 12
+    solver: str = "gradient"
+    rows: int | None = None
 
     def _check(self) -> None:
         super()._check()
@@ -406,6 +360,7 @@ class LinearRegression(ScaledRegressor):
         self.intercept_ = float(self.intercept_[0]) * (high - low) / 2 + (low + high) / 2
 
 
+@parameters
 class PoissonRegressor(Regressor):
     """Poisson regression with the logarithm as its link, by noisy gradient descent.
 
@@ -418,22 +373,11 @@ class PoissonRegressor(Regressor):
         docs/proofs/learn.md.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        target: Any = None,
-        basis: str = "linear",
-        knots: int = 12,
-        solver: str = "gradient",
-        rows: int | None = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters, which are those of `LinearRegression`; `target` is (0, HIGH)."""
-        self.epsilon, self.delta, self.bounds, self.target = epsilon, delta, bounds, target
-        self.basis, self.knots, self.solver, self.rows, self.relation = basis, knots, solver, rows, relation
+    target: Any = None
+    basis: str = "linear"
+    knots: int = 12
+    solver: str = "gradient"
+    rows: int | None = None
 
     def _loss(self) -> RowLoss:
         if self._target.low < 0:

@@ -30,13 +30,14 @@ from discreet.learn.features import BITS as FEATURE_BITS
 from discreet.learn.losses import Floats, Huber, RowLoss, said
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.perturbed_minimum import BITS, PerturbedMinimum, calibrated, moving
-from discreet.plan.parts import person_part, plan_recipe
+from discreet.plan.parts import person_part
 from discreet.privacy.unit import Sensitivity
 
 if TYPE_CHECKING:
-    from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import PeopleRows
     from discreet.engine.recipe import Running
+    from discreet.plan.parts import PersonPart
+    from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
     from discreet.privacy.unit import Relation
 
@@ -77,14 +78,13 @@ class ObjectiveMinimum(FeatureRows):
     loss: RowLoss = field(kw_only=True)
     inside: bool = field(default=True, kw_only=True)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows = self.read(tables)
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
         if rows.most > 1:
             raise InvalidParameter(
                 "an objective has one loss for each person, and several rows of a person are read.",
                 hint="max_rows=1, or solver='gradient'",
             )
-        relation, width, epsilon = rows.question.table.relation, self.features.width, self.epsilon * part
+        relation, width = rows.question.table.relation, self.features.width
         given: dict[str, Any] = {"width": width, "kind": "whole"}
         if self.inside:
             law = self._law(epsilon, relation, Fraction(1))
@@ -92,8 +92,7 @@ class ObjectiveMinimum(FeatureRows):
             given["law"] = replace(law, output=DiscreteLaplaceNoise(norms.l1 / (epsilon * OUTPUT)))
         else:
             norms = self._at(moving(self.promised.slope, relation), self._weight(self.epsilon))[1]
-        drawn = person_part("minimum", rows, **given, norms=norms)
-        return plan_recipe([drawn], epsilon=epsilon, delta=self.delta, parameters={"model": self.said})
+        return [person_part("minimum", rows, **given, norms=norms)]
 
     def _law(self, epsilon: Fraction, relation: Relation, output: Fraction) -> PerturbedMinimum:
         own, weight = epsilon * (1 - OUTPUT), self._weight(epsilon)
@@ -112,7 +111,6 @@ class ObjectiveMinimum(FeatureRows):
 
     @property
     def said(self) -> Any:
-        """What the result follows from beside the rows, as plain values."""
         return [self.features.said, said(self.loss), self.target, self.inside]
 
     def _weight(self, epsilon: Fraction) -> Fraction:

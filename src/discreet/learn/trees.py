@@ -39,7 +39,7 @@ from discreet.learn.features import BITS, DeclaredColumn, Features
 from discreet.learn.gram import spread_of
 from discreet.learn.linear import LinearModel, Probabilities, ScaledRegressor
 from discreet.learn.losses import Floats, Logistic, RowLoss, Softmax
-from discreet.privacy.exact import Real
+from discreet.learn.parameters import parameters
 
 if TYPE_CHECKING:
     from discreet.engine.person_parts import Parts, PeopleRows
@@ -274,6 +274,7 @@ class _Trees(LinearModel):
         )
 
 
+@parameters
 class BoostedTrees(_Trees, Probabilities):
     """Classification of two or more classes by boosted trees of one column each.
 
@@ -291,33 +292,14 @@ class BoostedTrees(_Trees, Probabilities):
     ['outer', 'middle', 'outer']
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        classes: Any = None,
-        rows: int | None = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters.
-
-        Args:
-            epsilon: the ε to be spent.
-            delta: the δ to be spent.
-            bounds: (low, high) for all columns, a pair a column, or {name: dp.Range | dp.Values} for a data frame.
-            classes: the labels, or "public" where it is no secret which labels occur.
-            rows: a public guess at the number of rows, in place of a noisy count.
-            relation: "add-remove" or "replace".
-        """
-        self.epsilon, self.delta, self.bounds, self.classes = epsilon, delta, bounds, classes
-        self.rows, self.relation = rows, relation
+    classes: Any = None
+    rows: int | None = None
 
     def _loss(self) -> RowLoss:
         return Logistic() if len(self.classes_) == 2 else Softmax(len(self.classes_))
 
 
+@parameters
 class BoostedTreesRegressor(_Trees, ScaledRegressor):
     """Regression by boosted trees of one column each.
 
@@ -328,27 +310,6 @@ class BoostedTreesRegressor(_Trees, ScaledRegressor):
         docs/proofs/learn.md.
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: Real | None = None,
-        delta: Real | None = None,
-        bounds: Any = None,
-        target: Any = None,
-        loss: str = "squared",
-        rows: int | None = None,
-        relation: str = "add-remove",
-    ) -> None:
-        """Note the parameters, which are those of `BoostedTrees`.
-
-        Args:
-            epsilon: the ε to be spent.
-            delta: the δ to be spent.
-            bounds: as of `BoostedTrees`.
-            target: (low, high) of y; predictions lie within it.
-            loss: "squared", or "huber", as of `LinearRegression`.
-            rows: a public guess at the number of rows, in place of a noisy count.
-            relation: "add-remove" or "replace".
-        """
-        self.epsilon, self.delta, self.bounds, self.target, self.loss = epsilon, delta, bounds, target, loss
-        self.rows, self.relation = rows, relation
+    target: Any = None
+    loss: str = "squared"
+    rows: int | None = None
