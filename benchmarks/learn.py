@@ -1,6 +1,8 @@
 """Private linear models and boosted trees on public data, against their targets: AUC, R², log loss and CPU time.
 
-    python -m benchmarks.learn --data FOLDER [--only adult,california] [--epsilons 0.1,1,8] [--runs 5] [--large]
+    python -m benchmarks.learn --data FOLDER [--only adult,california] [--epsilons 0.1,1,8] [--runs 5]
+        [--basis gam,linear,trees] [--large]
+    python -m benchmarks.learn --data FOLDER --unlabelled        clusters, components and naive Bayes
 
 FOLDER has adult_train.csv, adult_test.csv and adult.names (UCI Adult), california_housing.csv, winequality_white.csv,
 acs_nist_ma2018.csv with acs_nist_data_dictionary.json, and nyc_taxis_2019_sample.csv, as their publishers have them. δ
@@ -22,10 +24,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn.cluster import KMeans as Plain
 from sklearn.metrics import log_loss, roc_auc_score
 
 from discreet.catalog.schema import Range, Values
-from discreet.learn import BoostedTrees, BoostedTreesRegressor, LinearRegression, LogisticRegression
+from discreet.learn import (
+    PCA,
+    BoostedTrees,
+    BoostedTreesRegressor,
+    GaussianNB,
+    KMeans,
+    LinearRegression,
+    LogisticRegression,
+)
 
 DELTA = "1e-5"
 EPSILONS = (0.1, 0.5, 1.0, 3.0, 8.0)
@@ -203,6 +214,34 @@ def measure(data: Split, basis: str, epsilon: float) -> dict[str, float]:
     return {"score": roc_auc_score(data.truth, p), "log loss": log_loss(data.truth, p), "apart": apart, "cpu": took}
 
 
+def unlabelled(folder: Path, runs: int) -> None:
+    """Measure clusters, components and naive Bayes, and print a line for each."""
+    frame = pd.read_csv(folder / "california_housing.csv")
+    numbers = {name: fact for name, fact in HOUSES.items() if isinstance(fact, tuple)}
+    wide = frame[list(numbers)].dropna()
+    logs, ends = read(wide, numbers)
+    raw = {name: Range(*pair) for name, pair in numbers.items()}
+    given: dict[str, Any] = {"epsilon": 1, "delta": DELTA}
+    names = ("longitude × latitude", "eight raw columns", "their logarithms")
+    columns = ((wide[["longitude", "latitude"]], raw, 1.3), (wide, raw, 1.5), (logs, ends, 1.5))
+    for (X, bounds, most), name in zip(columns, names, strict=True):
+        own = {str(column): bounds[str(column)] for column in X}
+        plain = Plain(8, n_init=5, random_state=0).fit(X.to_numpy()).score(X.to_numpy())
+        costs = [KMeans(8, **given, bounds=own).fit(X).score(X) / plain for _ in range(runs)]
+        print(f"KMeans, {name}: {statistics.median(costs):.3f} of at most {most}", flush=True)
+    covariance = np.cov(wide.to_numpy().T)
+    top = np.linalg.eigvalsh(covariance)[-3:].sum()
+    axes = [PCA(3, **given, bounds=raw).fit(wide).components_ for _ in range(runs)]
+    held = statistics.median(float(np.trace(v @ covariance @ v.T)) / top for v in axes)
+    print(f"PCA, eight raw columns: {held:.4f} of the variance of the top 3, at least 0.99", flush=True)
+    data = adult(folder)
+    for epsilon, least in ((0.1, 0.81), (1.0, 0.83), (8.0, 0.835)):
+        how: dict[str, Any] = {**given, "epsilon": epsilon, "bounds": data.bounds, "classes": [False, True]}
+        fits = [GaussianNB(**how).fit(data.X, data.y) for _ in range(runs)]
+        found = statistics.median(roc_auc_score(data.truth, m.predict_proba(data.test)[:, 1]) for m in fits)
+        print(f"GaussianNB, adult, ε = {epsilon:g}: AUC {found:.4f}, at least {least}", flush=True)
+
+
 def large() -> None:
     """Fit 1,000,000 rows of 12 columns, and print CPU seconds and peak memory."""
     rng = np.random.default_rng(1)
@@ -222,14 +261,19 @@ def main() -> None:
     parser.add_argument("--epsilons", default=",".join(map(str, EPSILONS)))
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--unlabelled", action="store_true")
+    parser.add_argument("--basis", default="gam,linear,trees")
     asked = parser.parse_args()
     if asked.large:
         large()
     if asked.data is None:
         return
+    if asked.unlabelled:
+        unlabelled(asked.data, asked.runs)
+        return
     epsilons = [float(e) for e in asked.epsilons.split(",")]
     print("| data | basis | ε | median | wanted | lowest | log loss | mean p − rate | CPU-s |  |\n|" + "---|" * 10)
-    for goal in (g for g in GOALS if g.data in asked.only.split(",")):
+    for goal in (g for g in GOALS if g.data in asked.only.split(",") and g.basis in asked.basis.split(",")):
         data = DATA[goal.data](asked.data)
         for epsilon in (e for e in goal.least if e in epsilons):
             runs = [measure(data, goal.basis, epsilon) for _ in range(asked.runs)]

@@ -123,7 +123,8 @@ def recipe(kind: type[Evaluating] = Evaluating, *, regressor: bool = False, seve
     model.fit(X, Y)
     asked, y = EvaluatedTarget.of(model, None, None), "CASE WHEN n < 2 THEN 0 WHEN n < 4 THEN 1 ELSE 2 END"
     sql = SQL.format("CAST(x AS DOUBLE) - (0.0)" if regressor else y)
-    return kind(asked, Fraction(1), Fraction(0), Fraction(19, 20), sql, 2, (0.0, 2.5, 0.0), ((0.0,),), model)
+    how: dict[str, Any] = {"asked": asked, "confidence": Fraction(19, 20), "weights": ((0.0,),), "model": model}
+    return kind(model._columns, Fraction(1), Fraction(0), sql=sql, per_person=2, centred=True, **how)
 
 
 @pytest.mark.exhaustive

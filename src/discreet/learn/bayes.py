@@ -77,11 +77,7 @@ class ClassTerms:
     @property
     def names(self) -> list[str]:
         """The terms."""
-        found = ["1"]
-        for c in self.columns:
-            listed = [] if c.values is None else [*(f"{c.name}={v}" for v in c.values), f"{c.name}=other"]
-            found += listed or [c.name, f"2·{c.name}² − 1"]
-        return found
+        return ["1", *(name for c in self.columns for name in c.names([c.name, f"2·{c.name}² − 1"]))]
 
     @property
     def said(self) -> Any:
@@ -96,7 +92,7 @@ class ClassTerms:
                 places.append(start + own)
                 values.append(np.ones(n))
             else:
-                z = _scaled(c, own)
+                z = c.scaled(own)
                 places += [np.full(n, start), np.full(n, start + 1)]
                 values += [z, 2 * z * z - 1]
         return np.stack(places, axis=1).astype(np.int32), np.rint(np.stack(values, axis=1) * unit).astype(np.int32)
@@ -116,7 +112,7 @@ class ClassTerms:
                 found += weights[:, start:].T[np.clip(np.rint(cells), 0, len(c.values)).astype(np.int64)]
             else:
                 mean, variance = weights[:, start], weights[:, start + 1]
-                found -= ((_scaled(c, cells)[:, None] - mean) ** 2 / variance + np.log(variance)) / 2
+                found -= ((c.scaled(cells)[:, None] - mean) ** 2 / variance + np.log(variance)) / 2
         return found[:, 1:] - found[:, :1] if len(weights) == 2 else found
 
     def weights(self, sums: Floats, noise: float) -> Floats:
@@ -134,10 +130,6 @@ class ClassTerms:
                 found[:, start] = mean
                 found[:, start + 1] = np.clip(square - mean**2, 0, 1) + _LEAST + np.minimum((noise / n) ** 2, 1)
         return found
-
-
-def _scaled(c: DeclaredColumn, cells: NDArray[Any]) -> Floats:
-    return np.asarray(2 * (np.clip(cells, c.low, c.high) - c.low) / (c.high - c.low) - 1)
 
 
 @dataclass(frozen=True)

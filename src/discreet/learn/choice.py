@@ -303,8 +303,9 @@ class Choosing(DeclaredRows):
 
     def _measured(self, model: Any) -> Evaluating:
         asked = EvaluatedTarget(self.labels, self.target, len(self.labels) == 2)
-        e, middles = self.run_of.epsilon, (0.0,) * (len(self.columns) + 1)
-        return Evaluating(asked, e, self.delta, Fraction(19, 20), self._sql, self.per_person, middles, model=model)
+        given: dict[str, Any] = {"asked": asked, "confidence": Fraction(19, 20), "model": model}
+        given |= {"sql": self._sql, "per_person": self.per_person}
+        return Evaluating(self.columns, self.run_of.epsilon, self.delta, **given)
 
     def whole(self, people: PeopleRows, of: str, args: Any) -> NDArray[np.int64]:
         rng: Entropy = args["secret"]

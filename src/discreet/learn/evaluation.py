@@ -28,17 +28,17 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.on_arrays import run_on_arrays
-from discreet.engine.person_recipe import PersonRecipe, as_json
+from discreet.engine.person_recipe import as_json
 from discreet.engine.plain_copy import WHOLE, is_own_class
 from discreet.engine.recipe import Draw
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.learn.asked import AskedColumns, in_cells, middle_of
+from discreet.learn.asked import AskedColumns, DeclaredRows, in_cells, middle_of
 from discreet.learn.estimator import listed_rows
 from discreet.learn.features import DeclaredColumn, cell_by_cell, equal, fact_of, number, read_bounds
 from discreet.learn.losses import Floats
 from discreet.learn.trusted import SAID, digest, own_randomness, rows_as_given, silent
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.parts import person_part, plan_recipe
+from discreet.plan.parts import person_part
 from discreet.plan.person_rows import PersonRows, person_rows
 from discreet.privacy.exact import Real, positive, probability, read_confidence
 from discreet.privacy.unit import PrivacyUnit, Relation, Sensitivity
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from discreet.engine.person_parts import Parts, PeopleRows
     from discreet.engine.recipe import Receipt, Running
     from discreet.mechanisms.additive import Additive
+    from discreet.plan.parts import PersonPart
     from discreet.plan.plan import Plan
 
 BINS, REACH = 48, 6.0
@@ -173,7 +174,8 @@ def evaluate(
         InvalidParameter: a parameter that cannot be, or a model that is neither classifier nor regressor.
     """
     asked = EvaluatedTarget.of(model, classes, target)
-    recipe = Evaluating(asked, positive("epsilon", epsilon), probability("delta", delta), read_confidence(confidence))
+    given: dict[str, Any] = {"asked": asked, "confidence": read_confidence(confidence)}
+    recipe = Evaluating((), positive("epsilon", epsilon), probability("delta", delta), **given)
     columns, n = asked.columns_of(model, X, y)
     facts = asked.facts
     types = {name: Type.INT if fact.integer else Type.REAL for name, fact in facts.items()}
@@ -276,56 +278,45 @@ class EvaluatedTarget:
 
 
 @dataclass(frozen=True)
-class Evaluating(PersonRecipe):
+class Evaluating(DeclaredRows):
     """An evaluation, over columns that stand for rows; or over a session's columns, of a model's own coefficients.
 
     Attributes:
         asked: what is measured.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
         confidence: of the intervals.
-        sql: which names a session's columns.
-        per_person: how many rows of a person are read at most.
-        middles: of the bounds of a session's columns, the target's last.
         weights: of the model, for the identity of the query.
         model: the fitted model, of a session.
-        trusted: of somebody else's model in a session what tells it from others, and the columns that it reads.
+        trusted: of somebody else's model in a session what tells it from others.
+        middle: of the bounds of a session's target.
     """
 
-    asked: EvaluatedTarget
-    epsilon: Fraction
-    delta: Fraction
-    confidence: Fraction
-    sql: str | None = None
-    per_person: int = 1
-    middles: tuple[float, ...] = ()
-    weights: tuple[tuple[float, ...], ...] = ()
-    model: Any = field(default=None, repr=False, compare=False)
-    trusted: tuple[str, tuple[DeclaredColumn, ...]] | None = None
+    asked: EvaluatedTarget = field(kw_only=True)
+    confidence: Fraction = field(kw_only=True)
+    weights: tuple[tuple[float, ...], ...] = field(default=(), kw_only=True)
+    trusted: str | None = field(default=None, kw_only=True)
+    middle: float = field(default=0.0, kw_only=True)
 
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows = self._read(tables)
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
         m = rows.most
-        given: dict[str, Any] = {"epsilon": self.epsilon * part, "delta": self.delta}
         if self.asked.target is None:
             width = len(self.asked.labels) * self.asked.guesses
-            parts = [
+            return [
                 person_part(self._name("mistakes"), rows, width=2, norms=in_cells(2, m)),
                 person_part(self._name("cells"), rows, width=width, norms=in_cells(width, m)),
             ]
-        else:
-            one = m << _FINE
-            parts = [person_part(self._name("sums"), rows, width=5, norms=Sensitivity(5, one))]
-        own = self.model is not None and self.trusted is None
-        features = self.model._features.said if own else repr(self.trusted)
-        kind = None if self.model is None else type(self.model).__name__
-        said = {"evaluated": repr(self.asked), "weights": self.weights, "features": features, "kind": kind}
-        return plan_recipe(parts, **given, parameters=said)
+        return [person_part(self._name("sums"), rows, width=5, norms=Sensitivity(5, m << _FINE))]
 
-    def _read(self, tables: Sequence[TableSchema]) -> PersonRows:
-        if self.sql is not None:
-            return person_rows(self.sql, tables, rows=self.per_person)
-        return person_rows(f"SELECT {', '.join(self.asked.facts)} FROM rows", tables)
+    @property
+    def said(self) -> Any:
+        own = self.model is not None and self.trusted is None
+        features = self.model._features.said if own else repr((self.trusted, self.columns))
+        kind = None if self.model is None else type(self.model).__name__
+        return [repr(self.asked), self.weights, features, kind]
+
+    def read(self, tables: Sequence[TableSchema]) -> PersonRows:
+        """Return which rows are read."""
+        sql = self.sql or f"SELECT {', '.join(self.asked.facts)} FROM rows"
+        return person_rows(sql, tables, rows=self.per_person)
 
     def _name(self, of: str) -> str:
         """Return what a plan and a certificate call a part: they say whose code makes it."""
@@ -343,21 +334,15 @@ class Evaluating(PersonRecipe):
     def prepare(self, people: PeopleRows) -> Any:
         if self.model is None:
             return {name: people.real(name) for name in self.asked.facts}
-        columns = self.model._features.columns if self.trusted is None else self.trusted[1]
-        read = [
-            people.real(f"x{i}") + self.middles[i] if c.values is None else people.column(f"x{i}")
-            for i, c in enumerate(columns)
-        ]
-        n, scores = len(people.matrix), None
+        read, n, scores = [*self.cells(people)], len(people.matrix), None
         if self.trusted is None:
             z = self.model._features.scores(read, self.model._weights, n)
             found, scores = self.model.answers_of(z), z[:, 0]
         else:
-            cells = [np.clip(own, 0, len(c.values)) if c.values else own for c, own in zip(columns, read, strict=True)]
-            found = _asked_twice(self.model, rows_as_given(columns, cells, self.model), n)
+            found = _asked_twice(self.model, rows_as_given(self.columns, read, self.model), n)
         if self.asked.target is not None:
             low, high = self.asked.target
-            return self.asked.errors(np.clip(people.real("y") + self.middles[-1], low, high), found)
+            return self.asked.errors(np.clip(people.real("y") + self.middle, low, high), found)
         return self.asked.cells(people.column("y"), self.asked.places(found) if scores is None else found, scores)
 
     def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
@@ -562,8 +547,8 @@ def evaluation_of(
         PlanError, InvalidParameter: it cannot be measured so.
     """
     columns = AskedColumns.of(tables, *asked)
+    goal = columns.target
     if trusted:
-        goal = columns.target
         labels = [v for v in goal.values if v is not None] if isinstance(goal, Values) else None
         what = EvaluatedTarget.of(model, labels, None if labels else goal)
         own = read_bounds(columns.facts, list(columns.facts), named=True)
@@ -582,19 +567,18 @@ def evaluation_of(
     columns = replace(columns, facts=facts)
     if what.target is not None and not isinstance(columns.target, Range):
         raise InvalidParameter("the target of a regressor has bounds, and no values.", hint="dp.Range(LOW, HIGH)")
-    middles = tuple(middle_of(f) if isinstance(f, Range) else 0.0 for f in (*facts.values(), columns.target))
-    return Evaluating(
-        what,
-        positive("epsilon", epsilon),
-        probability("delta", delta),
-        read_confidence(confidence),
-        columns.sql(None if what.target is not None else what.labels),
-        columns.per_person,
-        middles,
-        () if trusted else tuple(map(tuple, model._weights.tolist())),
-        model,
-        (digest(model), own) if trusted else None,
+    given: dict[str, Any] = {"asked": what, "confidence": read_confidence(confidence), "centred": True, "model": model}
+    given |= {"sql": columns.sql(None if what.target is not None else what.labels), "per_person": columns.per_person}
+    given["weights"] = () if trusted else tuple(map(tuple, model._weights.tolist()))
+    read = tuple(
+        c if c.values is not None else DeclaredColumn.of(c.name, facts[name])
+        for c, name in zip(own, facts, strict=True)
     )
+    given |= {
+        "trusted": digest(model) if trusted else None,
+        "middle": middle_of(goal) if isinstance(goal, Range) else 0.0,
+    }
+    return Evaluating(read, positive("epsilon", epsilon), probability("delta", delta), **given)
 
 
 def _check_numbers(model: Any, what: EvaluatedTarget) -> None:

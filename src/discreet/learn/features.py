@@ -73,6 +73,14 @@ class DeclaredColumn:
         """What is declared as plain values."""
         return [self.name, self.low, self.high, None if self.values is None else [*map(repr, self.values)]]
 
+    def names(self, number: Sequence[str]) -> list[str]:
+        """Return the names of its features: these of a number, else one for each value and one for every other."""
+        return [*number] if self.values is None else [*(f"{self.name}={v}" for v in self.values), f"{self.name}=other"]
+
+    def scaled(self, cells: Any) -> Floats:
+        """Return numbers as parts of the way from −1, at the low end, to 1, at the high one."""
+        return np.asarray(2 * (np.clip(cells, self.low, self.high) - self.low) / (self.high - self.low) - 1)
+
     def read(self, cells: Any) -> Floats:
         """Return a column of data as numbers within the bounds, whatever stands in it."""
         if self.values is None:
@@ -124,15 +132,9 @@ class Features:
     @cached_property
     def names(self) -> list[str]:
         """The features without the intercept."""
-        found: list[str] = []
-        for c in self.columns:
-            if c.values is not None:
-                found += [*(f"{c.name}={v}" for v in c.values), f"{c.name}=other"]
-            elif self.basis == "linear":
-                found.append(c.name)
-            else:
-                found += [f"{c.name}≈{knot:.6g}" for knot in self._knots(c)]
-        return found
+        linear = self.basis == "linear"
+        numbers = ([c.name] if linear else [f"{c.name}≈{knot:.6g}" for knot in self._knots(c)] for c in self.columns)
+        return [name for c, own in zip(self.columns, numbers, strict=True) for name in c.names(own)]
 
     def encode(self, columns: Iterable[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
         """Return the places and the values of the features of `n` rows, in steps of 2^-12.
@@ -148,8 +150,7 @@ class Features:
             if c.values is not None:
                 places[:, at], values[:, at] = start + np.clip(np.rint(cells), 0, len(c.values)), round(unit)
             elif self.basis == "linear":
-                scaled = (np.clip(cells, c.low, c.high) - c.low) / (c.high - c.low)
-                places[:, at], values[:, at] = start, np.rint((2 * scaled - 1) * unit)
+                places[:, at], values[:, at] = start, np.rint(c.scaled(cells) * unit)
             else:
                 u = self.position(c, cells) * (self.knots - 1)
                 first = np.minimum(u.astype(np.int64), self.knots - 2)

@@ -99,10 +99,8 @@ class SplitFeatures(Features):
     def names(self) -> list[str]:
         found, cuts = [], iter(self.cuts or [(0,) * SPLITS] * len(self.numbers))
         for c in self.columns:
-            if c.values is not None:
-                found += [*(f"{c.name}={v}" for v in c.values), f"{c.name}=other"]
-            else:
-                found += [f"{c.name} split {i + 1} at bin {cut}" for i, cut in enumerate(next(cuts))]
+            own = next(cuts) if c.values is None else ()
+            found += c.names([f"{c.name} split {i + 1} at bin {cut}" for i, cut in enumerate(own)])
         return found
 
     @property

@@ -56,7 +56,8 @@ def test_intervals_of_a_regressor_hold_as_often_as_they_say(
     rows: int, error: float, epsilon: float, repetitions: int
 ) -> None:
     rng, law = np.random.default_rng(rows), DiscreteLaplaceNoise(5 * 2**_FINE / Fraction(str(epsilon)))
-    asked = Evaluating(EvaluatedTarget(target=(-1.0, 1.0)), Fraction(1), Fraction(0), Fraction(str(LEVEL)))
+    of = EvaluatedTarget(target=(-1.0, 1.0))
+    asked = Evaluating((), Fraction(1), Fraction(0), asked=of, confidence=Fraction(str(LEVEL)))
     truth = drawn(2_000_000, error, rng)[1]
     held = np.zeros(4)
     for _ in range(repetitions):
