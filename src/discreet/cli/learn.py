@@ -59,8 +59,8 @@ Examples, on a table of `discreet demo --save .`:
 @click.option("--where", metavar="CONDITION", help="Condition on the rows, in SQL.")
 @click.option("--basis", type=click.Choice(["linear", "gam"]), help="Functions of numbers, of a linear model.")
 @click.option("--solver", metavar="NAME", help="Solver of a linear model: gradient, gram or objective.")
-@click.option("--clusters", type=int, help="Number of clusters of kmeans; 8 unless given.")
-@click.option("--components", type=int, help="Number of components of pca; all unless given.")
+@click.option("--clusters", type=click.IntRange(1), help="Number of clusters of kmeans; 8 unless given.")
+@click.option("--components", type=click.IntRange(1), help="Number of components of pca; all unless given.")
 @click.option("-o", "--output", "file", metavar="FILE", help="File for the model, which `dp.learn.load` reads.")
 @click.option(
     "--evaluate", "measured", type=Amount(positive), help="ε for measuring the model on these rows, charged besides."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from abc import abstractmethod
@@ -22,7 +21,7 @@ from discreet.engine.person_recipe import as_json
 from discreet.errors import InvalidParameter, MissingBounds, MissingExtra
 from discreet.learn import model_file
 from discreet.learn.asked import AskedColumns, DeclaredRows
-from discreet.learn.features import DeclaredColumn, cell_by_cell, read_bounds
+from discreet.learn.features import DeclaredColumn, cell_by_cell, number, read_bounds
 from discreet.learn.losses import Floats
 from discreet.learn.parameters import parameters
 from discreet.privacy.exact import Real, positive, probability
@@ -390,13 +389,7 @@ def object_numbers(X: Any) -> Any:
         TypeError: a cell is neither number nor text. The message says nothing of it.
     """
     array = np.asarray(X)
-    found = np.full(array.shape, np.nan)
     cells: list[Any] = array.reshape(-1).tolist()
-    for place, cell in enumerate(cells):
-        if cell is not None and not isinstance(cell, str | int | float | Fraction | np.generic):
-            raise TypeError("argument must be a string or a number, in each cell of an array of objects.")
-        try:
-            found.reshape(-1)[place] = math.nan if cell is None else float(cell)
-        except (TypeError, ValueError, OverflowError):
-            continue
-    return found
+    if any(c is not None and not isinstance(c, str | int | float | Fraction | np.generic) for c in cells):
+        raise TypeError("argument must be a string or a number, in each cell of an array of objects.")
+    return np.array([number(cell) for cell in cells], np.float64).reshape(array.shape)

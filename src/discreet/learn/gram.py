@@ -275,6 +275,7 @@ class NoisyMoments(PrivateEstimator):
         return f"A Gram matrix of {len(self.terms_)} features of {len(self._columns)} columns, drawn once."
 
 
+@parameters
 class Gram(NoisyMoments):
     """Sums of products of all pairs of columns, drawn once: means, covariance, and what follows from them.
 
@@ -323,9 +324,6 @@ class PCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NoisyMoments):  # t
 
     Guarantee:
         As of `Gram`.
-
-    References:
-        docs/proofs/learn.md.
     """
 
     n_components: int | None = field(default=None, kw_only=False)
@@ -377,9 +375,6 @@ class StandardScaler(OneToOneFeatureMixin, TransformerMixin, NoisyMoments):  # t
 
     Guarantee:
         As of `Gram`.
-
-    References:
-        docs/proofs/learn.md.
     """
 
     with_mean: bool = True

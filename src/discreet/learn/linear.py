@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,12 +99,14 @@ class LinearModel(ScoredModel):
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         labels = len(self.__dict__.get("classes_", ()))
-        width = Features(self._columns, self.basis, self.knots).width
-        return {"weights": (labels if labels > 2 else 1, width), "steps": ()}
+        return {"weights": (labels if labels > 2 else 1, self._made_of({}).width), "steps": ()}
+
+    def _made_of(self, state: Mapping[str, Any]) -> Features:
+        """Return the features of a state."""
+        return Features(self._columns, self.basis, self.knots)
 
     def _take(self, state: Any) -> None:
-        self._features = Features(self._columns, self.basis, self.knots)
-        self._weights = np.array(state["weights"])
+        self._features, self._weights = self._made_of(state), np.array(state["weights"])
         self.steps_, self._clip = state["steps"], state.get("clip")
         self.coef_, self.intercept_ = self._features.coefficients(self._weights)
         self.terms_ = self._features.names
@@ -224,6 +227,7 @@ class _LinearClassifier(LinearModel, _Classifier):
             raise InvalidParameter(f"Only binary classification is supported by {what}.", hint=hint)
 
 
+@parameters
 class LogisticRegression(_LinearClassifier, Probabilities):
     """Logistic regression of two or more classes, by noisy gradient descent.
 
@@ -254,14 +258,12 @@ class LogisticRegression(_LinearClassifier, Probabilities):
         return tags
 
 
+@parameters
 class LinearSVC(_LinearClassifier):
     """Linear classification of two classes by the smoothed hinge loss, by noisy gradient descent.
 
     Guarantee:
         As of `LogisticRegression`.
-
-    References:
-        docs/proofs/learn.md.
     """
 
     def _loss(self) -> RowLoss:
@@ -368,9 +370,6 @@ class PoissonRegressor(Regressor):
 
     Guarantee:
         As of `LinearRegression`.
-
-    References:
-        docs/proofs/learn.md.
     """
 
     target: Any = None

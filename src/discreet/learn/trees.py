@@ -249,13 +249,14 @@ class _Trees(LinearModel):
     _descent = TreeDescent
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        features = SplitFeatures(self._columns)
-        labels = len(self.__dict__.get("classes_", ()))
-        weights = (labels if labels > 2 else 1, features.width)
-        return {"weights": weights, "cuts": (len(features.numbers), SPLITS), "depth": (), "steps": ()}
+        numbers = len(SplitFeatures(self._columns).numbers)
+        return {**super()._shapes(), "cuts": (numbers, SPLITS), "depth": ()}
+
+    def _made_of(self, state: Mapping[str, Any]) -> Features:
+        return grown(self._columns, state) if state else SplitFeatures(self._columns)
 
     def _take(self, state: Any) -> None:
-        self._features, self._weights = grown(self._columns, state), np.array(state["weights"])
+        self._features, self._weights = self._made_of(state), np.array(state["weights"])
         self.steps_, self._clip = state["steps"], state.get("clip")
 
     def rebuild(self, outputs: int) -> Floats:
@@ -303,9 +304,6 @@ class BoostedTreesRegressor(_Trees, ScaledRegressor):
 
     Guarantee:
         As of `BoostedTrees`, where the target's bounds are public.
-
-    References:
-        docs/proofs/learn.md.
     """
 
     target: Any = None
