@@ -120,6 +120,8 @@ def test_probabilities_of_an_unbalanced_label_are_not_biased_by_clipping() -> No
     two = np.where(y == 1, 1.0, -1.0)
     regression = LinearRegression(epsilon=1, delta=1e-5, bounds=(0, 1), target=(-1, 1)).fit(X, two)
     assert regression.predict(X).mean() == pytest.approx(two.mean(), abs=0.02)
+    line = (X[:, 0] - 0.975) * 20 + rng.normal(0, 0.1, 20_000)  # λ is .93: longer steps are unstable
+    assert regression.fit(X, line).score(X, line) > 0.4
 
 
 def test_a_pickle_holds_no_row_and_predicts_the_same() -> None:
