@@ -42,12 +42,13 @@ from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.mechanisms.draws import AddedNoise
 from discreet.mechanisms.samples import OneOfSteps
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.parts import person_part, plan_recipe
+from discreet.plan.parts import PersonPart, person_part
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.engine.person_parts import PeopleRows
     from discreet.engine.recipe import Receipt, Running
+    from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
 Transform: TypeAlias = Callable[..., "Tensor | Sequence[Tensor]"]
@@ -159,15 +160,17 @@ class Training(DeclaredRows):
         return found
 
     # ------------------------------------------------------------------ public
-    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
-        rows, training = self.read(tables), self._training(self.epsilon * part)
+    def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
+        training = self._training(epsilon)
         noise = self.trainer._noise_of(training.noise_multiplier, training.sampling, training.steps)
         moved = math.ceil(noise.sensitivity)
         law = AddedNoise(RoundedGaussianNoise(Fraction(math.ceil(training.noise_multiplier * moved))))
         given: dict[str, Any] = {"kind": "whole", "times": training.steps, "sampling": training.sampling}
-        drawn = person_part(_PART, rows, width=noise.width, l2=moved, law=law, **given)
-        said = [self.code, self.encode, [c.said for c in self.columns], self.labels, self.bounds, self.people]
-        return plan_recipe([drawn], epsilon=self.epsilon * part, delta=self.delta, parameters={"training": repr(said)})
+        return [person_part(_PART, rows, width=noise.width, l2=moved, law=law, **given)]
+
+    @property
+    def said(self) -> Any:
+        return repr([self.code, self.encode, [c.said for c in self.columns], self.labels, self.bounds, self.people])
 
     @property
     def goes_on(self) -> bool:
