@@ -115,7 +115,7 @@ class _Reading:
     _splits: dict[str, Split | UnsupportedQuery | None] = field(default_factory=dict)
 
     def question(self, sql: str, ranges: Ranges | None = None, *, fed: bool = False) -> Question:
-        """Return the question of a text; `ranges` are the same in each call, or None. Raises as `read_question`."""
+        """Return a text as it was read; `ranges` are the same in each call, or None. Raises as `read_question`."""
         key = (sql, ranges is None, fed)
         if key not in self._questions:
             try:
