@@ -15,6 +15,7 @@ ALLOWED = {
     "tests/backends/test_frames.py": "the connection of a user, which is a source",
     "tests/query/test_spelling.py": "plain DuckDB, whose results are compared",
     "benchmarks/auto_bounds.py": "the analyst's exact results",
+    "benchmarks/compared_peers.py": "runs where this package is not installed",
     "benchmarks/people.py": "writes a file",
     "benchmarks/query.py": "plain DuckDB, which is raced",
     "benchmarks/race.py": "plain DuckDB, which is raced",
