@@ -151,6 +151,7 @@ FED_BACK = [
 ]
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.exhaustive
 @pytest.mark.sampled(9)
 @pytest.mark.parametrize("sql", [*ANSWERED, *FED_BACK])

@@ -58,7 +58,7 @@ def synthesis(kind: type[AdaptiveSynthesis] = Chosen, **changed: Any) -> Adaptiv
 
 
 @pytest.mark.exhaustive
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("relation", Relation)
 @pytest.mark.parametrize("unit", [PrivacyUnit("who", max_groups=2, max_rows=2), PrivacyUnit.row()], ids=["who", "row"])
 def test_a_synthesis_holds_the_contract_of_recipes(unit: PrivacyUnit, relation: Relation) -> None:

@@ -145,7 +145,7 @@ def test_moment_generating_functions_are_those_of_the_loss(law: Any, losses: Any
         assert abs(complex(mp.exp(complex(value[0])) / truth) - 1) <= float(error[0]) + 1e-12
 
 
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("rate", [1e-5, 0.01, 0.5])
 @pytest.mark.parametrize("removes", [True, False])
 def test_the_curve_of_one_sample_is_its_definition(rate: float, removes: bool) -> None:
