@@ -229,7 +229,7 @@ REFUSED: list[tuple[dict[str, Any], type[DiscreetError], str]] = [
         "The foreign keys of 'orders', 'items' lead in a circle and to no unit.",
     ),
     ({"population": None}, InvalidParameter, "Several tables need the name of the population whose budget they share."),
-    ({"columns": {"items.price": dp.Range(0, 1)}}, UnknownColumn, "columns= declares 'items.price'"),
+    ({"columns": {"items.price": dp.Range(0, 1)}}, UnknownColumn, "declared of 'items.price'"),
 ]
 
 

@@ -27,7 +27,7 @@ def test_the_story_is_told_whole_in_seconds_and_leaves_nothing_behind(call: Call
         assert f"\n{number}. {title}" in result.stdout
     assert "7,841 − 7,840 = 1" in result.stdout
     assert "After 10 results at ε = 0.05" in result.stdout
-    assert "1 answer" in result.stdout
+    assert "1 result" in result.stdout
     assert re.search(r"demo-adults +13 +ε = 1 +ε = 0\n", result.stdout)
     assert list(Path().iterdir()) == []
 
