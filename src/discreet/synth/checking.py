@@ -86,7 +86,7 @@ class ModelCheck(CellRecipe, Distances):
 
 
 def digest_of(tables: Iterable[Integers]) -> str:
-    """Return a SHA-256 of tables: others are another question."""
+    """Return a SHA-256 of tables: others are another query."""
     return hashlib.sha256(b"".join(table.tobytes() for table in tables)).hexdigest()
 
 
