@@ -426,7 +426,8 @@ def _narrowed(fixed: Mapping[str, Mapping[str, Fact]], given: Mapping[str, Fact]
         for column, fact in declared_facts(table, dict.fromkeys(named & facts.keys()), given).items():
             if not _is_within(fact, facts[column]):
                 hint = "give a part of it, or leave it out"
-                raise _widens(*(f"columns={{{column!r}: dp.{of!r}}}" for of in (fact, facts[column])), hint)
+                asked, had = (f"columns={{{column!r}: dp.{of!r}}}" for of in (fact, facts[column]))
+                raise _widens(asked, had, hint)
             found[f"{table}.{column}"] = fact
     return {n: f for n, f in given.items() if f"{n}" not in found} | found
 
