@@ -311,7 +311,7 @@ class RaisesLate(Training):
 
     def whole(self, people: PeopleRows, of: str, args: Any) -> Any:
         if (
-            not bool((self.trainer.model.weight.abs() < 1.2).all())
+            not bool((next(self.trainer.model.parameters()).abs() < 1.2).all())
             and people.size
             and int(people.column("y").max()) > 2
         ):  # type: ignore[operator, union-attr]
