@@ -181,7 +181,7 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
         for values in _values(planned.outer.fed):
             databases.fed = {f.name: v for f, v in zip(planned.outer.fed, values, strict=True)}
             for query in planned.measurements:  # what is made of their results has no data but these
-                _compare(databases, query, asked, outcome)
+                _compare(databases, query, asked, outcome, is_shown=len(planned.outputs) == 1)
         return outcome
     if isinstance(planned, Plan):
         outcome.broken += _census(databases, stages_of(planned), asked, shape.relation)
@@ -260,8 +260,10 @@ def _second(databases: Databases, planned: Query | Plan, asked: Asked) -> Query:
     return settled(planned, choose(planned, run, SystemEntropy())).query
 
 
-def _compare(databases: Databases, plan: Query, asked: Asked, outcome: Outcome) -> None:
-    """Adds what does not hold of the plan's statements on the three databases."""
+def _compare(databases: Databases, plan: Query, asked: Asked, outcome: Outcome, *, is_shown: bool = True) -> None:
+    """Adds what does not hold of the plan's statements on the three databases; a measurement that several results are
+    made of is shown by itself to nobody, and has no totals of its own.
+    """
     read: list[dict[str, Rows]] = [{}, {}, {}] if asked.rehearse else [{}, {}]
     for text in plan.statements:
         try:
@@ -291,7 +293,7 @@ def _compare(databases: Databases, plan: Query, asked: Asked, outcome: Outcome) 
             return read[0][text]
         return databases.read(text, asked.secret if "$secret" in text else None, rehearse=False)[0][0]  # a later round
 
-    outcome.broken += _release(plan, run, intervals=asked.intervals)
+    outcome.broken += _release(plan, run, intervals=asked.intervals, is_shown=is_shown)
 
 
 def _weighed(plan: Query, read: Sequence[Mapping[str, Rows]]) -> Iterable[str]:
@@ -378,12 +380,14 @@ def _reports(plan: Query, read: Sequence[Mapping[str, Rows]]) -> Iterable[str]:
         del one[: report.places], other[: report.places]
 
 
-def _release(plan: Query, run: Callable[[str], Rows], *, intervals: bool) -> Iterable[str]:
+def _release(plan: Query, run: Callable[[str], Rows], *, intervals: bool, is_shown: bool) -> Iterable[str]:
     try:
         table = measure(plan, run, SystemEntropy())
         stored = NoisyTable.from_json(table.to_json())
         if stored != table:
             yield "the noisy table is another one when it is stored"
+        if not is_shown:
+            return
         release = Release(alone(plan, "p"), table)
         rows = release.rows
         for name in release.columns if intervals else []:
