@@ -160,6 +160,10 @@ PICKED = {
     "AND n % 2 = 0)": "CONT(total, 0.5)",
     "SELECT MAX(total) FROM (SELECT total, ROW_NUMBER() OVER (ORDER BY total DESC) AS nr, COUNT(*) OVER () AS n FROM "
     "orders) t WHERE nr > 0.5 * n": "DISC(total, 0.5)",
+    "SELECT day, MIN(CASE WHEN nr < 0.25 * n THEN 9999 ELSE total END) AS q FROM (SELECT o.day, total, n, "
+    "ROW_NUMBER() OVER (PARTITION BY o.day ORDER BY total) AS nr FROM orders o JOIN (SELECT day, COUNT(*) AS n FROM "
+    "orders GROUP BY day) "
+    "s ON o.day = s.day) t GROUP BY day": "DISC(total, 0.25)",
 }
 NOT_PICKED = [
     f"SELECT AVG(total) FROM {_NUMBERED} WHERE nr > 0.9 * n",
@@ -202,6 +206,34 @@ def test_rows_that_are_picked_by_their_place_are_a_quantile(text: str) -> None:
     assert not tree.find(exp.Window)
 
 
+@pytest.mark.parametrize(
+    ("condition", "own"),
+    [
+        ("nr >= 0.5 * n", True),
+        ("nr > 0.5 * n", False),
+        ("nr <= 0.5 * n", False),
+        ("nr = CEIL(0.5 * n)", True),
+        ("nr = FLOOR(0.5 * n) + 1", False),
+    ],
+)
+@pytest.mark.parametrize("down", [False, True])
+def test_a_place_that_may_be_the_one_beside_is_said(condition: str, own: bool, down: bool) -> None:
+    picks = "MAX" if "<=" in condition or (down and ">" in condition) else "MIN"
+    source = _NUMBERED.replace("ORDER BY total", "ORDER BY total DESC") if down else _NUMBERED
+    text = f"SELECT {picks}(total) FROM {source} WHERE {condition}".replace(
+        "MAX" if "<=" in condition and down else "?", "MIN"
+    )
+    tree, said = with_quantiles(parse_one(text, read="duckdb"))
+    differs = False
+    for rows in (1, 2, 3, 4, 5, 6):
+        db = open_database()
+        db.execute(f"CREATE TABLE orders AS SELECT 1 AS day, i + 0.5 AS total FROM range({rows}) r(i)")
+        one, other = (db.execute(t).fetchone() for t in (tree.sql("duckdb"), text))
+        differs |= one != other and (other is None or other[0] is not None)
+    assert ("it may be the value beside it" in said[0]) == differs
+    assert down or differs == (not own)
+
+
 @pytest.mark.parametrize("text", NOT_PICKED)
 def test_rows_that_are_no_quantile_stay(text: str) -> None:
     tree = parse_one(text, read="duckdb")
@@ -230,6 +262,23 @@ GROUPED = [
         "day) AS first FROM orders), e AS (SELECT day FROM c) SELECT day, first + INTERVAL (MAX(days)) DAY FROM c "
         "GROUP BY day, first"
     ),
+    (
+        "WITH c AS (SELECT date_diff('day', (SELECT MIN(d) FROM orders WHERE day > 1), d) AS days, (SELECT MIN(o.d) "
+        "FROM orders o WHERE o.day > 1) AS first FROM orders WHERE day > 1) SELECT MIN(days), first + INTERVAL "
+        "(MAX(days)) DAY AS last FROM c GROUP BY first"
+    ),
+    (
+        "SELECT day, low, ROUND(high - low, 3), mean, SUM(total) FROM (SELECT day, total, MIN(total) OVER (PARTITION "
+        "BY day) AS low, MAX(total) OVER (PARTITION BY day) AS high, AVG(total) OVER (PARTITION BY day) AS mean, "
+        "COUNT(*) OVER (PARTITION BY day) AS n FROM orders) t GROUP BY day, low, high, mean, n HAVING n > 1"
+    ),
+    (
+        "SELECT day, MIN(days), MAX(days) + 1, first + INTERVAL (MAX(days)) DAY, MIN(CASE WHEN nr < 0.5 * n THEN 9999 "
+        "ELSE days END) FROM (SELECT day, days, first, ROW_NUMBER() OVER (PARTITION BY day ORDER BY days) AS nr, "
+        "COUNT(*) OVER (PARTITION BY day) AS n FROM (SELECT day, date_diff('day', MIN(d) OVER (PARTITION BY day), d) "
+        "AS days, MIN(d) OVER (PARTITION BY day) AS first FROM orders) t) s GROUP BY day, first"
+    ),
+    "SELECT low, COUNT(*) FROM (SELECT total, MIN(total) OVER () AS low FROM orders WHERE day < 3) t GROUP BY low",
 ]
 NOT_GROUPED = [
     "SELECT day, AVG(total) OVER (PARTITION BY day) AS mean FROM orders",
@@ -243,6 +292,16 @@ NOT_GROUPED = [
         "SELECT first + INTERVAL (SUM(days)) DAY FROM (SELECT date_diff('day', MIN(d) OVER (), d) AS days, "
         "MIN(d) OVER () AS first FROM orders) t GROUP BY first"
     ),
+    (
+        "SELECT first + INTERVAL (MAX(days)) DAY FROM (SELECT date_diff('day', (SELECT MIN(d) FROM orders), d) AS "
+        "days, (SELECT MIN(d) FROM orders) AS first FROM orders WHERE day > 1) t GROUP BY first"
+    ),
+    "SELECT low, COUNT(*) FROM (SELECT MIN(total) OVER () AS low FROM orders) t WHERE low > 1 GROUP BY low",
+    (
+        "SELECT MAX(days), first + INTERVAL (MAX(days)) DAY FROM (SELECT day, date_diff('day', MIN(d) OVER (), d) AS "
+        "days, MIN(d) OVER () AS first FROM orders) t WHERE day > 1 GROUP BY first"
+    ),
+    "SELECT low, day FROM (SELECT day, MIN(total) OVER () AS low FROM orders) t GROUP BY low, day",
     (
         "SELECT MIN(CASE WHEN nr > 1 THEN days END) + first FROM (SELECT date_diff('day', MIN(d) OVER (), d) "
         "AS days, MIN(d) OVER () AS first, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id) AS nr FROM "
@@ -264,6 +323,32 @@ def test_windows_without_an_order_beside_distinct_are_groups(text: str) -> None:
 def test_other_windows_stay(text: str) -> None:
     tree = parse_one(text, read="duckdb")
     assert with_quantiles(tree) == (tree, ())
+
+
+@pytest.mark.parametrize(
+    ("subquery", "read"),
+    [
+        ("o.day IN (SELECT day FROM orders WHERE day IN (1, 3))", True),
+        ("day IN (SELECT DISTINCT q.day FROM orders q)", True),
+        ("day IN (SELECT day FROM few) AND total > 0.2", True),
+        ("day IN (SELECT day FROM orders WHERE customer = 2)", False),
+        ("day IN (SELECT customer FROM orders)", False),
+        ("day IN (SELECT day FROM orders LIMIT 1)", False),
+        ("day NOT IN (SELECT day FROM orders WHERE day > 1)", False),
+        ("day IN (SELECT DISTINCT ON (customer) day FROM orders)", False),
+    ],
+)
+def test_a_value_among_those_of_its_own_rows_is_a_condition_of_the_row(subquery: str, read: bool) -> None:
+    text = (
+        f"WITH few AS (SELECT DISTINCT day FROM orders WHERE day <> 2) SELECT COUNT(*) FROM orders o WHERE {subquery}"
+    )
+    tree, said = with_quantiles(parse_one(text, read="duckdb"))
+    assert (
+        bool(said) == read == (len(list(tree.find_all(exp.Select))) < len(list(parse_one(text).find_all(exp.Select))))
+    )
+    db = database("rows")
+    db.execute("INSERT INTO orders VALUES (50, 1, NULL, 1, NULL)")
+    assert db.execute(tree.sql("duckdb")).fetchall() == db.execute(text).fetchall()
 
 
 def test_windows_beside_rows_are_refused_with_the_group_by_to_write() -> None:

@@ -188,6 +188,21 @@ def test_another_schema_is_read_as_the_connected_table_and_said(session: dp.Sess
             session.plan(f"SELECT COUNT(*) FROM my.visits v WHERE person IN (SELECT person FROM {other})", epsilon=1)
 
 
+def test_another_schema_is_refused_where_tables_of_the_name_are_connected_from_two() -> None:
+    rows = pd.DataFrame({"person": [1, 2], "ward": ["a", "b"]})
+    session = dp.connect(
+        {"visits": rows, "old.visits": rows},
+        unit=dp.PrivacyUnit("person", 1, 1),
+        budget=dp.Budget(epsilon=1),
+        population="p",
+        ledger=":memory:",
+    )
+    for known in ("visits", "main.visits", "old.visits"):
+        session.plan(f"SELECT COUNT(*) FROM {known}", epsilon=1)
+    with pytest.raises(DiscreetError, match="a schema before it that is not connected"):
+        session.plan("SELECT COUNT(*) FROM new.visits", epsilon=1)
+
+
 def test_equal_names_are_numbered_as_duckdb_numbers_them(session: dp.Session) -> None:
     found = session.sql(
         'SELECT SUM(cost), SUM(age), SUM(cost) AS "sum(age)", COUNT(*) AS n, 2 AS N FROM visits', epsilon=1

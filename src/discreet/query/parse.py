@@ -142,7 +142,7 @@ def read_text(sql: str, tables: Sequence[str] = ()) -> tuple[exp.Query, tuple[st
 @lru_cache(maxsize=4)  # a text is read as a question, then as one over results, and again when it is asked
 def _read_text(sql: str, tables: tuple[str, ...]) -> tuple[exp.Query, tuple[str, ...]]:
     query = parse_query(sql, tables)
-    tree, said = with_aggregates(query) if query.find(exp.Window) else (query, ())
+    tree, said = with_aggregates(query)
     return tree, (*dict.fromkeys(query.meta.get(SAID, ())), *said)
 
 

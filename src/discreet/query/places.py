@@ -41,13 +41,16 @@ def place_of(window: exp.Window) -> Place | None:
     return None
 
 
-def share_of(condition: exp.Expr, columns: Mapping[exp.Expr, Place], picks: str) -> Fraction | None:
-    """Return the share of the rows beside which a condition picks the value.
+def share_of(
+    condition: exp.Expr, columns: Mapping[exp.Expr, Place], picks: str, *, down: bool = False
+) -> tuple[Fraction, bool] | None:
+    """Return the share of the rows beside which a condition picks a value, and whether that is always the quantile's.
 
     Args:
         condition: of the columns, and constants.
         columns: what each says.
-        picks: "min" for the first of the rows that meet it, "max" for the last, "avg" for all of them.
+        picks: "min" for the first of the rows that meet it, "max" for the last, "avg" and "one" for all of them.
+        down: whether places count from the largest value; the share is from the least one.
     """
     holds = _compiled(condition, columns)
     if holds is None:
@@ -56,8 +59,17 @@ def share_of(condition: exp.Expr, columns: Mapping[exp.Expr, Place], picks: str)
     for share in _shares(condition, picked[_MANY]):
         tried = picked | {rows: _picked(holds, _some(share, rows), rows, picks) for rows in _LARGE}
         if all(_fits(places, share * rows, rows) for rows, places in tried.items()):
-            return share
+            from_least = 1 - share if down else share
+            turned = {n: [n + 1 - p if down else p for p in places] for n, places in tried.items()}
+            return from_least, all(_is_own(places, from_least, n, picks) for n, places in turned.items() if places)
     return None
+
+
+def _is_own(places: Sequence[int], share: Fraction, rows: int, picks: str) -> bool:
+    """Whether rows are those of the quantile itself: QUANTILE_CONT's of several rows, else QUANTILE_DISC's."""
+    if picks == "avg":
+        return Fraction(sum(places), len(places)) == share * (rows - 1) + 1
+    return places == [max(math.ceil(share * rows), 1)]
 
 
 def _picked(holds: Place, places: Iterable[int], rows: int, picks: str) -> list[int]:

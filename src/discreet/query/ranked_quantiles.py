@@ -35,16 +35,9 @@ def with_quantiles(tree: _Tree) -> tuple[_Tree, tuple[str, ...]]:
     if not any(place_of(w) for w in tree.find_all(exp.Window)):
         return tree, ()
     changed, said = tree.copy(), dict[str, None]()
-    before = Counter(t.name.lower() for t in changed.find_all(exp.Table))
     for select in list(changed.find_all(exp.Select)):
         count_names(changed)
         said |= dict.fromkeys(_read(select))
-    after = Counter(t.name.lower() for t in changed.find_all(exp.Table))
-    for cte in list(changed.find_all(exp.CTE)):
-        if before[cte.alias.lower()] and not after[cte.alias.lower()]:
-            cte.pop()
-    for clause in [w for w in changed.find_all(exp.With) if not w.expressions]:
-        clause.pop()
     return (changed, tuple(said)) if said else (tree, ())
 
 
@@ -58,15 +51,17 @@ def _read(select: exp.Select) -> list[str]:
         return []
     rank = quantiles[0].rank
     numbered, keys = rank[-1][0], _spec(quantiles[0].numbered_by)[0]
-    if not all(_is_passing(s) for s, _ in rank[:-1]) or not _is_passing(numbered, "joins", "where", "group"):
+    if not all(is_passing(s) for s, _ in rank[:-1]) or not is_passing(numbered, "joins", "where", "group"):
         return []
-    join, gone = None, [item for q in quantiles for _, item in q.rank]
+    join, beside, gone = None, None, [item for q in quantiles for _, item in q.rank]
     for size in {c for q in quantiles for c in q.sizes}:
         steps = steps_of(size, select)
-        joined = _counting_join(size, select, numbered, keys) if not steps else None
+        around, passed = (select, size) if not steps else (steps[-1][0], steps[-1][1].unalias())
+        joined = _counting_join(passed, around, numbered, keys) if not steps or around is numbered else None
         if joined is None and not (steps and _is_size(steps, rank, keys)):
             return []
-        join, gone = joined or join, gone + [item for _, item in steps]
+        gone = gone + [item for _, item in steps]
+        join, beside = (joined or join, beside) if not steps else (join, joined or beside)
     used = {id(c) for q in quantiles for e in q.replaced for c in e.find_all(exp.Column)}
     used |= set() if join is None else {id(c) for c in join.find_all(exp.Column)}
     for column in select.find_all(exp.Column):
@@ -81,14 +76,16 @@ def _read(select: exp.Select) -> list[str]:
         read: exp.Expr = exp.maybe_parse(f"{name}({q.value.sql('duckdb')}, {q.share})", dialect="duckdb")
         text = q.replaced[-1].sql("duckdb")
         text = text if len(text) < _LONG else text[:_LONG] + "…"
-        said.append(f"{text} is read as {read.sql('duckdb')}, of the rows with a value.")
+        more = "" if q.is_own else "; in the text it may be the value beside it"
+        said.append(f"{text} is read as {read.sql('duckdb')}, of the rows with a value{more}.")
         q.replaced[0].replace(read)
         for clause in q.replaced[1:]:
             if clause.parent is not None:
                 clause.pop()
-    if join is not None:
-        _point_to_rows(join, select)
-        join.pop()
+    for counted, around in ((join, select), (beside, numbered)):
+        if counted is not None:
+            _point_to_rows(counted, around)
+            counted.pop()
     for item in gone:
         if item.parent is not None:
             item.pop()
@@ -109,6 +106,7 @@ class _Quantile:
     value: exp.Expr
     picks: str
     numbered_by: exp.Window
+    is_own: bool
 
 
 def _quantiles(select: exp.Select) -> list[_Quantile]:
@@ -127,8 +125,8 @@ def _quantiles(select: exp.Select) -> list[_Quantile]:
             return []
         beside = [c for c in (where, order, limit, select.args.get("distinct")) if c is not None]
         if order is None or limit is None:
-            found = _picked(where.this, "avg", items[0], select, (items[0], *beside))
-            return [] if found is None else [replace(found, picks="one")]
+            found = _picked(where.this, "one", items[0], select, (items[0], *beside))
+            return [] if found is None else [found]
         by, by_value = (
             order.expressions[0],
             _column_in(order.expressions[0].this, select) is _column_in(items[0], select),
@@ -200,11 +198,12 @@ def _picked(
         return None
     down = _orders(by[0], column, rank, select)
     turned = {"min": "max", "max": "min"}.get(picks, picks) if down and by_value else picks
-    share = None if down is None else share_of(condition, places, turned)
-    if share is None:
-        return None
-    share = 1 - share if down else share
-    return _Quantile(replaced, rank, tuple(sizes), _written(share), value, picks, by[0])
+    found = None if down is None else share_of(condition, places, turned, down=down)
+    return (
+        None
+        if found is None
+        else _Quantile(replaced, rank, tuple(sizes), _written(found[0]), value, picks, by[0], found[1])
+    )
 
 
 def _rising(e: exp.Expr) -> exp.Expr:
@@ -278,7 +277,7 @@ def body_of(source: exp.Expr, select: exp.Select) -> exp.Select | None:
     """Return the SELECT of a subquery, or of a name of WITH that is read here alone."""
     match source:
         case exp.Subquery():
-            return _select_in(source)
+            return select_in(source)
         case exp.Table(db=""):
             match _named(source, select):
                 case exp.CTE(this=exp.Select() as body) if _times_named(select.root())[source.name.lower()] == 1:
@@ -301,7 +300,7 @@ def _times_named(tree: exp.Expr) -> Counter[str]:
     return found
 
 
-def _select_in(source: exp.Expr) -> exp.Select | None:
+def select_in(source: exp.Expr) -> exp.Select | None:
     """Return the SELECT of a subquery."""
     match source, source.unnest():
         case exp.Subquery(), exp.Select() as body:
@@ -309,7 +308,7 @@ def _select_in(source: exp.Expr) -> exp.Select | None:
     return None
 
 
-def _conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+def conjuncts_of(condition: exp.Expr) -> list[exp.Expr]:
     """Return the conditions that AND joins."""
     match condition.unnest():
         case exp.And() as all_of:
@@ -337,15 +336,15 @@ def _is_size(size: Sequence[Step], rank: Sequence[Step], keys: Sequence[str]) ->
         parted = keys_of(value)
         below = [s for s, _ in size if s is not made_in]
         between = below[below.index(numbered) :] if numbered in below else []
-        same = made_in is numbered or (numbered in below and all(_is_passing(s) for s in between))
+        same = made_in is numbered or (numbered in below and all(is_passing(s) for s in between))
         return _is_count(value.this) and not value.args.get("order") and sorted(parted) == sorted(keys) and same
-    counting = _select_in(value)
+    counting = select_in(value)
     if keys or all(made_in is not s for s, _ in rank) or counting is None or len(counting.expressions) != 1:
         return False
     return not counting.args.get("group") and _counts_rows(counting.expressions[0].unalias(), counting, numbered)
 
 
-def _is_passing(select: exp.Select, *more: str) -> bool:
+def is_passing(select: exp.Select, *more: str) -> bool:
     """Whether a SELECT has each row of its FROM once, or no more clauses than these."""
     known = ("expressions", "from_", "with_", *more)
     return not any(part for name, part in select.args.items() if name not in known)
@@ -358,18 +357,22 @@ def _is_count(e: exp.Expr) -> bool:
     return False
 
 
-def _counting_join(size: exp.Column, select: exp.Select, numbered: exp.Select, keys: Sequence[str]) -> exp.Join | None:
+def _counting_join(size: exp.Expr, select: exp.Select, numbered: exp.Select, keys: Sequence[str]) -> exp.Join | None:
     """Return the join with a subquery that counts the numbered rows of each part."""
-    joins: list[exp.Join] = select.args.get("joins") or []
+    joins: list[exp.Join] = select.args.get("joins") or [] if size.key == "column" else []
     for join in joins:
         source = join.this
-        body = _select_in(source)
+        body = select_in(source)
         if body is None or join.side or join.kind not in ("", "INNER", "CROSS"):
             continue
         named = [e for e in body.expressions if e.alias_or_name.lower() == size.name.lower()]
         group = body.args.get("group")
         by = [as_text(e) for e in (group.expressions if group is not None else [])]
-        if len(named) != 1 or (size.table and size.table.lower() != source.alias.lower()) or sorted(by) != sorted(keys):
+        if (
+            len(named) != 1
+            or size.text("table").lower() not in ("", source.alias.lower())
+            or sorted(by) != sorted(keys)
+        ):
             continue
         match named[0].unalias():
             case exp.Count(this=exp.Column() as counted) if as_text(counted) in by:
@@ -377,7 +380,7 @@ def _counting_join(size: exp.Column, select: exp.Select, numbered: exp.Select, k
             case other if not _is_count(other):
                 continue
         pairs = _pairs(join)
-        if pairs is not None and sorted(pairs) == sorted(keys) and _same_rows(body, numbered):
+        if pairs is not None and sorted(pairs) == sorted(keys) and same_rows(body, numbered):
             return join
     return None
 
@@ -387,7 +390,7 @@ def _pairs(join: exp.Join) -> list[str] | None:
     on = join.args.get("on")
     if on is None:
         return [u.name.lower() for u in join.args.get("using") or []]
-    terms = _conjuncts(on)
+    terms = conjuncts_of(on)
     named = [{c.name.lower() for c in t.find_all(exp.Column)} for t in terms]
     if any(t.key != "eq" or len(n) != 1 for t, n in zip(terms, named, strict=True)):
         return None
@@ -456,16 +459,22 @@ def _point_to_rows(join: exp.Join, select: exp.Select) -> None:
 def _counts_rows(count: exp.Expr, counting: exp.Select, numbered: exp.Select) -> bool:
     group = numbered.args.get("group")
     if group is None:
-        return _is_count(count) and _same_rows(counting, numbered)
+        return _is_count(count) and same_rows(counting, numbered)
     by = [as_text(e) for e in group.expressions]
     match count:
         case exp.Count(this=exp.Distinct(expressions=different)) if [as_text(e) for e in different] == by:
-            return _same_rows(counting, numbered)
+            return same_rows(counting, numbered)
     return False
 
 
-def _same_rows(counting: exp.Select, numbered: exp.Select) -> bool:
-    """Whether two SELECTs read the same rows, if each row finds the one row of a table that is joined on one name."""
+def same_rows(counting: exp.Select, numbered: exp.Select, *, all_of: bool = False) -> bool:
+    """Whether two SELECTs read the same rows, if each row finds the one row of a table that is joined on one name.
+
+    Args:
+        counting: of one of them.
+        numbered: of the other, which may join further tables unless `all_of`.
+        all_of: whether it may not.
+    """
     tables, terms = _reads(counting)
     more, further = _reads(numbered)
     left = further - terms
@@ -474,6 +483,7 @@ def _same_rows(counting: exp.Select, numbered: exp.Select) -> bool:
     plain = not any(s.args.get(c) for s in (counting, numbered) for c in clauses)
     return (
         plain
+        and not (all_of and (left or more != tables))
         and not (tables - more)
         and not (terms - further)
         and len(named) == left.total() >= (more - tables).total()
@@ -487,7 +497,7 @@ def _reads(select: exp.Select) -> tuple[Counter[str], Counter[str]]:
     joins = select.args.get("joins") or []
     where = select.args.get("where")
     for node in ([] if source is None else [source.this]) + [j.this for j in joins]:
-        body = _select_in(node)
+        body = select_in(node)
         if body is not None and not any(
             body.args.get(c) for c in ("group", "distinct", "having", "qualify", "limit", "offset")
         ):
@@ -501,7 +511,7 @@ def _reads(select: exp.Select) -> tuple[Counter[str], Counter[str]]:
             terms[f"{join.side} {join.kind}"] += 1
     for condition in [*(j.args.get("on") for j in joins), where.this if where is not None else None]:
         if condition is not None:
-            terms.update(map(as_text, _conjuncts(condition)))
+            terms.update(map(as_text, conjuncts_of(condition)))
     return tables, terms
 
 

@@ -147,7 +147,8 @@ def _unqualify(tree: exp.Query, tables: Sequence[str]) -> None:
         elif schema.lower() in _SYSTEM or table.name.lower() in named or table.name.lower() not in known:
             continue
         elif schema.lower() not in SCHEMAS:
-            if table.name.lower() in several:  # `a.visits` and `b.visits` are not both the one that is connected
+            elsewhere = any(name.endswith(f".{table.name}".lower()) for name in known)
+            if table.name.lower() in several or elsewhere:  # `a.visits`, `b.visits` are not both the one connected
                 continue
             said = f"{table.sql('duckdb', comments=False).partition(' AS ')[0]} is read as the connected table"
             tree.meta.setdefault(SAID, []).append(f"{said} {known[table.name.lower()]!r}.")
