@@ -100,7 +100,41 @@ ANSWERED = [
 ]
 
 
+LISTS = [
+    "ward IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 2)",
+    "ward NOT IN (SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1) AND cost > 20",
+    "cost NOT IN (SELECT 10 * COUNT(*) FROM visits GROUP BY ward)",
+    "ward IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 99)",
+    "(nullif(ward, 'a') IN (SELECT nullif(ward, 'b') FROM visits GROUP BY ward)) IS NULL",
+    "(nullif(ward, 'a') IN (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 99)) IS NULL OR cost < 30",
+    "cost / 10 IN (SELECT COUNT(*) FROM visits GROUP BY ward) AND ward IN (SELECT code FROM wards WHERE beds > 1)",
+    "concat(ward, '|v~', ward) IN (SELECT concat(ward, '|v~', ward) FROM visits WHERE cost > 30 GROUP BY ward)",
+    "concat('', nullif(ward, 'a')) IN (SELECT concat('', nullif(ward, 'a')) FROM visits WHERE cost < 20 GROUP BY ward)",
+    "ward = ANY (SELECT ward FROM visits GROUP BY ward HAVING COUNT(*) > 2)",
+    (
+        "EXISTS (SELECT 1 FROM visits w WHERE w.person = visits.person AND w.ward IN (SELECT ward FROM visits GROUP BY "
+        "1 HAVING AVG(cost) > 60))"
+    ),
+]
 FED_BACK = [
+    *(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}" for condition in LISTS),
+    (
+        "SELECT v.ward, COUNT(*) AS n FROM visits v JOIN (SELECT ward FROM visits GROUP BY ward ORDER BY SUM(cost) "
+        "DESC LIMIT 2) t ON v.ward = t.ward AND cost > 20 GROUP BY v.ward HAVING n > 0 ORDER BY 1"
+    ),
+    (
+        "WITH a AS (SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward), top AS (SELECT ward AS w FROM a WHERE m > "
+        "50) SELECT top.w, name, COUNT(*) AS n FROM top, visits v JOIN wards ON code = v.ward WHERE v.ward = top.w "
+        "GROUP BY top.w, name HAVING n > 0 ORDER BY 1"
+    ),
+    (
+        "SELECT ward, COUNT(*) AS n FROM visits JOIN (SELECT DISTINCT ward FROM visits WHERE cost > 85) t USING (ward) "
+        "CROSS JOIN (SELECT AVG(cost) AS a FROM visits) WHERE cost > a GROUP BY ward HAVING n > 0 ORDER BY 1"
+    ),
+    (
+        "WITH top AS (SELECT ward FROM visits GROUP BY ward ORDER BY SUM(cost) DESC LIMIT 2) SELECT CASE WHEN ward IN "
+        "(SELECT ward FROM top) THEN 'top' ELSE 'other' END AS k, COUNT(*) AS n FROM visits GROUP BY k ORDER BY k"
+    ),
     "SELECT COUNT(*) AS n FROM visits, (SELECT AVG(cost) AS a, COUNT(*) AS c FROM visits) m WHERE cost > m.a AND c > 5",
     (
         "WITH m AS (SELECT AVG(cost) AS a FROM visits) SELECT ward, COUNT(*) AS n FROM m JOIN visits ON cost > a "
@@ -169,6 +203,34 @@ REFUSED = [
     ),
     (
         "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward) a ON v.cost > a.m",
+        "beside people's rows",
+    ),
+    (
+        (
+            "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward) a ON v.ward = "
+            "a.ward WHERE cost > m"
+        ),
+        "no column 'm'",
+    ),
+    (
+        (
+            "SELECT AVG(a.m) FROM visits v JOIN (SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward) a ON v.ward = "
+            "a.ward"
+        ),
+        "beside people's rows",
+    ),
+    (
+        (
+            "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, cost, COUNT(*) FROM visits GROUP BY 1, 2) a ON v.ward = "
+            "a.ward"
+        ),
+        "beside people's rows",
+    ),
+    (
+        (
+            "SELECT COUNT(*) FROM visits v JOIN (SELECT ward FROM (SELECT ward FROM visits GROUP BY 1) b, wards) a ON "
+            "v.ward = a.ward"
+        ),
         "beside people's rows",
     ),
     (

@@ -242,7 +242,12 @@ def test_a_text_that_uses_a_value_for_anything_but_a_value_is_refused(before: st
         ("SELECT COUNT(*) FROM t, (SELECT AVG(x) AS a FROM t HAVING COUNT(*) > 3) m WHERE x > a", "A result stands"),
         ("SELECT COUNT(*) FROM t, (SELECT AVG(x) AS x FROM t) m WHERE x > m.x", "A result stands beside"),  # whose x?
         ("SELECT x AS a, COUNT(*) FROM t, (SELECT AVG(x) AS a FROM t) m GROUP BY a", "A result stands beside"),
-        ("SELECT COUNT(*) FROM t WHERE x IN (SELECT AVG(x) FROM t)", "a result of its own"),
+        ("SELECT COUNT(*) FROM t WHERE k IN (SELECT AVG(x) FROM t)", "IN compares VARCHAR with a result of DOUBLE"),
+        (
+            "SELECT COUNT(*) FROM t WHERE (k, x) IN (SELECT k, COUNT(*) FROM t GROUP BY k)",
+            "something else than one value",
+        ),
+        ("SELECT COUNT(*) FROM t WHERE k IN (SELECT k FROM t o GROUP BY k HAVING COUNT(*) > t.x)", "aggregates over"),
     ],
 )
 def test_what_is_refused_names_why_and_costs_nothing(sql: str, why: str) -> None:

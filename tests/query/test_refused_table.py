@@ -94,9 +94,13 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
             N.replace("visits", "(SELECT * FROM visits QUALIFY row_number() OVER (PARTITION BY person) = 1) w"),
         ],
     ),
-    "several values of a result": (
-        [f"{N} WHERE cost IN (SELECT AVG(cost) FROM visits)"],
-        [f"{N} WHERE cost IN (4, 5)", f"{N} WHERE cost > (SELECT AVG(cost) FROM visits)"],
+    "a result for each row": (
+        [f"{N} v WHERE cost > (SELECT AVG(cost) FROM visits w WHERE w.ward = v.ward)"],
+        [
+            f"{N} WHERE cost > CASE ward WHEN 'a' THEN 4 ELSE 5 END",
+            f"{N} WHERE cost > (SELECT AVG(cost) FROM visits)",
+            f"{N} WHERE cost IN (SELECT COUNT(*) FROM visits)",
+        ],
     ),
     "`= ANY (SELECT": (
         [f"{N} WHERE cost > 3 OR ward = ANY (SELECT ward FROM wards)"],

@@ -44,6 +44,8 @@ from discreet.query.relation.sources import conjuncts, is_nested, read_from
 
 MOST_PARTS = 100
 """Measured parts of one query."""
+_LONGEST_LIST = 65_536
+"""Characters of a list of values that is fed back into rows; a longer one is NULL, as a longer cell is."""
 
 TypeOf: TypeAlias = Callable[[str, Mapping[str, str], Sequence[str]], Type]
 """Outer query of one cell, the texts of its parts by their names, and its public tables → the type of the cell."""
@@ -277,25 +279,40 @@ class _Splitter:
         return _Read(made, is_result=any(r.is_result for r in read) or len(self.parts) > before)
 
     def _values_of_joined(self, tree: exp.Select, read: Sequence[_Read], scope: _Scope) -> None:
-        """Put subqueries in the place of the columns of results of one row that FROM joins with every row of people."""
+        """Put subqueries in the place of the columns of results of one row that FROM joins with every row of people,
+        and IN over a result in the place of its join with rows of one value, each of which it has once.
+        """
         values: dict[tuple[str, str], exp.Expr] = {}
-        kept, conditions = list[exp.Expr](), conjuncts(_condition(tree, "where"))
+        kept, lists, conditions = list[exp.Expr](), list[exp.Expr](), conjuncts(_condition(tree, "where"))
         for place, found in zip([tree.args["from_"], *tree.args["joins"]], read, strict=True):
-            if (
-                place.args.get("kind") not in (None, "", "INNER", "CROSS")
-                or place.args.get("side")
-                or place.args.get("using")
-                or place.args.get("method")
-            ):
+            if place.args.get("kind") not in (None, "", "INNER", "CROSS"):
                 _refuse_beside()
-            if found.is_result:
-                values |= self._columns_of_result(place.this, scope)
-            else:
-                kept.append(place.this)
+            if place.args.get("side") or place.args.get("method"):
+                _refuse_beside()
+            if isinstance(place.this, exp.Subquery) and not place.this.alias:
+                unnamed = f"{self.fresh('result')}{len(kept) + len(lists) + len(values)}"
+                place.this.set("alias", exp.TableAlias(this=exp.to_identifier(unnamed)))
+            columns = self._columns_of_result(place.this, scope) if found.is_result else {}
+            values |= columns
+            if not columns:
+                (lists if found.is_result else kept).append(place.this)
             conditions += conjuncts(place.args.get("on"))
+            using = place.args.get("using") or []
+            if using and len(lists) != 1:
+                _refuse_beside()
+            conditions += [
+                exp.EQ(this=exp.column(u.copy()), expression=exp.column(u.copy(), table=lists[0].alias_or_name))
+                for u in using
+            ]
+        among = [self._among(node, conditions, scope) for node in lists]
         taken = {name for _, name in values}
         if any(isinstance(e, exp.Star) or (e.alias and e.alias.lower() in taken) for e in tree.expressions):
             _refuse_beside()
+        if not kept:
+            _refuse_beside()
+        same = {name: value for found in among for name, value in found.items()}
+        values |= same
+        gone = {node.alias_or_name.lower() for node in lists}
         tree.set("from_", exp.From(this=kept[0]))
         tree.set("joins", [exp.Join(this=k, kind="CROSS") for k in kept[1:]] or None)
         tree.set("where", exp.Where(this=exp.and_(*conditions, copy=False)) if conditions else None)
@@ -304,16 +321,51 @@ class _Splitter:
         parts = [e for part in read_here for e in (part if isinstance(part, list) else [part])]
         for column in [c for part in parts for c in part.find_all(exp.Column) if c.find_ancestor(exp.Select) is tree]:
             table, name = column.table.lower(), column.name.lower()
-            value = next((v for (t, n), v in values.items() if n == name and table in ("", t)), None)
-            if value is not None and not table and names.knows(column):
-                _refuse_beside()
-            elif value is not None and column.parent is tree:
-                column.replace(_aliased(value.copy(), column.name))
-            elif value is not None:
-                column.replace(value.copy())
+            found = next((of for of in values if of[1] == name and table in ("", of[0])), None)
+            if found is None and table not in gone:
+                continue
+            if found is None or (not table and names.knows(column)):
+                if found not in same:
+                    _refuse_beside()
+            elif column.parent is tree:
+                column.replace(_aliased(values[found].copy(), column.name))
+            else:
+                column.replace(values[found].copy())
+
+    def _among(self, node: exp.Expr, conditions: list[exp.Expr], scope: _Scope) -> dict[tuple[str, str], exp.Expr]:
+        """Have a value of rows be IN a result where it is joined with a column of it; return that column and value."""
+        name = node.alias_or_name.lower()
+        for c in [c for c in conditions if isinstance(c, exp.EQ)]:
+            for key, value in ((c.this, c.expression), (c.expression, c.this)):
+                of_rows = all(x.table.lower() != name for x in _columns(value)) and not _columns_of_alias(node)
+                of_result = isinstance(key, exp.Column) and key.table.lower() == name
+                if of_rows and of_result and self._is_unique(node, key.name, scope):
+                    listed = exp.Select(expressions=[key.copy()], from_=exp.From(this=node.copy()))
+                    conditions[conditions.index(c)] = exp.In(this=value.copy(), query=exp.Subquery(this=listed))
+                    return {(name, key.name.lower()): value}
+        _refuse_beside()
+
+    def _is_unique(self, query: exp.Expr, column: str, scope: _Scope) -> bool:
+        """Whether a query over results has each value of a column in one row: its rows are the groups of this key."""
+        if isinstance(query, exp.Table):
+            at = next((i for i, w in enumerate(scope) if w.named.name.lower() == query.name.lower()), None)
+            named = None if at is None else scope[at].named
+            return named is not None and not named.columns and self._is_unique(named.query, column, scope[:at])
+        select = query.unnest()
+        if not isinstance(select, exp.Select) or select.args.get("laterals") or select.args.get("with_"):
+            return False
+        items = [(e.alias_or_name, e.unalias()) for e in select.expressions]
+        item = next((e for n, e in items if n.lower() == column.lower()), None)
+        distinct = select.args.get("distinct")
+        if item is None or distinct is not None:
+            return item is not None and len(items) == 1 and not (distinct and distinct.args.get("on"))
+        if select.args.get("group"):
+            return sets_of(select) is None and group_nodes(items, group_of(select)) == [item]
+        passed = isinstance(item, exp.Column) and not select.args.get("joins") and select.args.get("from_") is not None
+        return passed and self._is_unique(select.args["from_"].this, item.name, scope)
 
     def _columns_of_result(self, node: exp.Expr, scope: _Scope) -> dict[tuple[str, str], exp.Expr]:
-        """Return a subquery for each column of a result in FROM, by the result's name and the column's."""
+        """Return a subquery for each column of a result of one row in FROM, by the result's name and the column's."""
         named = next((w for w in reversed(scope) if w.named.name.lower() == node.name.lower()), None)
         query = (
             named.read.tree
@@ -321,13 +373,10 @@ class _Splitter:
             else self.query(node, scope, inside=False).tree
         )
         columns = _columns_of_alias(node) or (named is not None and bool(named.named.columns))
-        if (
-            self.type_of is None
-            or columns
-            or not node.alias_or_name
-            or not _is_one_row(query, self.single, exactly=True)
-        ):
+        if self.type_of is None or columns:
             _refuse_beside()
+        if not _is_one_row(query, self.single, exactly=True):
+            return {}
         shown = [
             exp.column(exp.to_identifier(e.alias_or_name, quoted=True), table=node.alias_or_name)
             for e in query.unnest().expressions
@@ -416,7 +465,7 @@ class _Splitter:
             return self._rows_of_people(tree, scope)
         named = [(e.alias or None, e.unalias()) for e in tree.expressions]
         keys = group_nodes(named, shown if distinct else group_of(tree))
-        self._feed([*_on_rows(tree), *keys, *(a for e in shown + clauses for a in _aggregates_in(e))], scope)
+        self._feed(tree, [*_on_rows(tree), *keys, *(a for e in shown + clauses for a in _aggregates_in(e))], scope)
         items = [(e.alias or None, e.unalias()) for e in tree.expressions]
         keys = group_nodes(items, [e for _, e in items] if distinct else group_of(tree))
         if any(is_nested(k) for k in keys):
@@ -428,12 +477,12 @@ class _Splitter:
         return _Part(self, tree, scope, items, names, bound).read(inside=inside)
 
     def _rows_of_people(self, tree: exp.Select, scope: _Scope) -> _Read:
-        self._feed([*_on_rows(tree), *tree.expressions, *_clauses(tree)], scope)
+        self._feed(tree, [*_on_rows(tree), *tree.expressions, *_clauses(tree)], scope)
         return _Read(tree, of_people=True)
 
-    def _feed(self, read: Sequence[exp.Expr], scope: _Scope) -> None:
+    def _feed(self, tree: exp.Select, read: Sequence[exp.Expr], scope: _Scope) -> None:
         """Put a value that is fed back in the place of each subquery in what is read of people's rows whose result is
-        one.
+        one, and a search in a list in the place of each IN over a result.
         """
         if self.type_of is None:
             return
@@ -442,18 +491,54 @@ class _Splitter:
                 found = self.query(node, scope, inside=False)
             except (UnknownColumn, UnsupportedQuery):
                 continue
-            is_value = isinstance(node, exp.Subquery) and not isinstance(node.parent, exp.In | exp.Any | exp.All)
-            if (
-                is_value
-                and not _names_around(node)
-                and found.is_result
-                and (fed := self._fed(found, scope)) is not None
-            ):
+            around = node.parent
+            is_value = isinstance(node, exp.Subquery) and not isinstance(around, exp.In | exp.Any | exp.All)
+            if isinstance(around, exp.Any) and isinstance(around.parent, exp.EQ) and around.arg_key == "expression":
+                around = around.parent
+            if not found.is_result or _names_around(node):
+                continue
+            if is_value and (fed := self._result(*self._text_of(found, scope))) is not None:
                 node.replace(parse_one(fed.call, dialect="duckdb"))
+            elif isinstance(around, exp.In | exp.EQ) and (search := self._search(around.this, found, tree, scope)):
+                around.replace(search)
 
-    def _fed(self, read: _Read, scope: _Scope) -> FedResult | None:
-        """Return the result that a subquery is in the place of a value; None where it reads the row around it."""
-        assert self.type_of is not None
+    def _search(self, value: exp.Expr, read: _Read, tree: exp.Select, scope: _Scope) -> exp.Expr | None:
+        """Return what `value IN` a result is of the one text that lists the result; None where it reads the row.
+
+        The text is `|v1|v2|` of the values 1 and 2, whose bars are written otherwise, with N before it for a NULL.
+        """
+        text, *rest = self._text_of(read, scope)
+        found = self._type(text, *rest)
+        try:
+            kind = bind_row(value, self._names(tree, scope)).type
+        except (UnknownColumn, UnsupportedQuery):
+            return None
+        if found is None:
+            return None
+        numbers = {kind, found} == {Type.INT, Type.REAL}
+        if kind is not found and not numbers:
+            raise UnsupportedQuery(
+                f"IN compares {kind.value} with a result of {found.value}.", hint="CAST one of them to the other's type"
+            )
+        cast = "CAST(CAST({} AS DOUBLE) AS VARCHAR)" if numbers else "CAST({} AS VARCHAR)"
+        told = "replace(replace({}, '~', '~~'), '|', '~p')" if kind is Type.TEXT else cast
+        listed = f"string_agg('v' || {told.format('v')}, '|' ORDER BY v)"
+        listing = f"concat(CASE WHEN count(*) > count(v) THEN 'N' ELSE '' END, '|', {listed}, '|')"
+        shown = (
+            f"SELECT CASE WHEN length(t) <= {_LONGEST_LIST} THEN t END FROM (SELECT {listing} AS t FROM (r) AS r(v)) l"
+        )
+        fed = self._result(_text(parse_one(shown.replace("(r)", f"({text})"), dialect="duckdb")), *rest)
+        if fed is None:
+            return None
+        x = f"({value.sql('duckdb')})"
+        search = (
+            f"CASE WHEN contains({fed.call}, '|v' || {told.format(x)} || '|') THEN TRUE WHEN {fed.call} = '||' OR "
+            f"({x} IS NOT NULL AND NOT starts_with({fed.call}, 'N')) THEN FALSE END"
+        )
+        return exp.paren(parse_one(search, dialect="duckdb"))
+
+    def _text_of(self, read: _Read, scope: _Scope) -> tuple[str, dict[str, str], tuple[str, ...]]:
+        """Return the text of a query over results, its parts and the public tables that it reads."""
         around = exp.With(expressions=[_cte(w).copy() for w in scope if not w.read.of_people])
         tree = read.tree.copy()
         own = tree.args.get("with_")
@@ -462,12 +547,22 @@ class _Splitter:
         tree = _without_unused(tree)
         used = {t.name for t in tree.find_all(exp.Table)}
         parts = {name: text for text, name in self.parts.items() if name in used}
-        text, public = _text(tree), tuple(t for t in self.public if t in used)
+        return _text(tree), parts, tuple(t for t in self.public if t in used)
+
+    def _type(self, text: str, parts: Mapping[str, str], public: tuple[str, ...]) -> Type | None:
+        """Return the type of the one column of a query over results; None where it reads the row around it."""
+        assert self.type_of is not None
         try:
-            kind = self.type_of(text, parts, public)
+            return self.type_of(text, parts, public)
         except UnknownColumn:
             return None
-        if not _is_one_row(tree, self.single):
+
+    def _result(self, text: str, parts: Mapping[str, str], public: tuple[str, ...]) -> FedResult | None:
+        """Return the result that a query is in the place of a value; None where it reads the row around it."""
+        kind = self._type(text, parts, public)
+        if kind is None:
+            return None
+        if not _is_one_row(parse_one(text, dialect="duckdb"), self.single):
             raise UnsupportedQuery(
                 "A subquery stands for one value in people's rows, and its result may have several rows.",
                 hint="leave GROUP BY out of it, aggregate its rows, or add LIMIT 1",
