@@ -150,6 +150,8 @@ SAME: list[tuple[str, str]] = [
      "s(d) LEFT JOIN "
      "visits ON CAST(seen AS DATE) = d GROUP BY d HAVING COUNT(person) > 0"), ""),
     ("SELECT SUM(date_diff('day', TRY_CAST('no date' AS DATE), seen)), COUNT(*) FROM visits", "SELECT 0, 6"),
+    *(((f"SELECT SUM(EXTRACT(year FROM age(seen, TIMESTAMP '{t}'))), SUM(date_part('year', age(DATE '{t}', seen))) "
+       "FROM visits"), "") for t in ("2020-02-07", "1996-02-29", "2030-05-01", "2020-11-01")),
 ]  # fmt: skip
 
 

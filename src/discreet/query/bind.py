@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
@@ -145,6 +145,9 @@ def _elapsed(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth
     match node:
         case exp.Extract(this=part, expression=between):
             word = part.name.lower().removesuffix("s")
+            if word == "year" and between.name.lower() == "age" and len(between.expressions) == 2:
+                later, earlier = (f"({e.sql('duckdb')})" for e in between.expressions)
+                return bind(parse_one(_AGE.format(a=later, b=earlier), dialect="duckdb"), leaf, depth + 1)
             ends = _ends(between, leaf, depth) if word in ("epoch", "day") else None
             if ends is None:
                 return None
@@ -163,6 +166,16 @@ def _elapsed(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth
             return call(function_of(node)[0], both)
         case _:
             return None
+
+
+_DAY_OF_YEAR = "strftime(CAST({} AS TIMESTAMP), '%m%d%H%M%S%f')"
+_A_DAY, _B_DAY = _DAY_OF_YEAR.format("{a}"), _DAY_OF_YEAR.format("{b}")
+_AGE = (
+    "CASE WHEN {a} >= {b} "
+    f"THEN year({{a}}) - year({{b}}) - CASE WHEN {_A_DAY} < {_B_DAY} THEN 1 ELSE 0 END "
+    f"ELSE year({{a}}) - year({{b}}) + CASE WHEN {_A_DAY} > {_B_DAY} THEN 1 ELSE 0 END END"
+)
+"""Whole years from one time to another, as EXTRACT(YEAR FROM AGE(a, b)) counts them."""
 
 
 def _ends(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: int) -> list[Expr] | None:

@@ -479,6 +479,8 @@ def _window(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
 
 def _ours(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """Functions that only private databases have."""
+    if node.name.lower() == "age" and len(node.expressions) == 2 and node.find_ancestor(exp.Extract):
+        return exp.Anonymous(this="age", expressions=[reader.read(e) for e in node.expressions])
     if node.name.lower() == "age":
         years = "count years: EXTRACT(YEAR FROM a) - EXTRACT(YEAR FROM b), or days between two dates"
         reader.refuse(node, "is an interval of years, months and days, which is not supported", years)
