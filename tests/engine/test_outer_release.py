@@ -210,7 +210,7 @@ REFUSED = [
             "SELECT COUNT(*) FROM visits v JOIN (SELECT ward, AVG(cost) AS m FROM visits GROUP BY ward) a ON v.ward = "
             "a.ward WHERE cost > m"
         ),
-        "no column 'm'",
+        "beside people's rows",
     ),
     (
         (

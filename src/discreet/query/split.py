@@ -313,6 +313,8 @@ class _Splitter:
         same = {name: value for found in among for name, value in found.items()}
         values |= same
         gone = {node.alias_or_name.lower() for node in lists}
+        queries = [next((w.named.query for w in scope if w.named.name == node.name), node) for node in lists]
+        hidden = {e.alias_or_name.lower() for query in queries for e in query.unnest().expressions}
         tree.set("from_", exp.From(this=kept[0]))
         tree.set("joins", [exp.Join(this=k, kind="CROSS") for k in kept[1:]] or None)
         tree.set("where", exp.Where(this=exp.and_(*conditions, copy=False)) if conditions else None)
@@ -322,7 +324,7 @@ class _Splitter:
         for column in [c for part in parts for c in part.find_all(exp.Column) if c.find_ancestor(exp.Select) is tree]:
             table, name = column.table.lower(), column.name.lower()
             found = next((of for of in values if of[1] == name and table in ("", of[0])), None)
-            if found is None and table not in gone:
+            if found is None and table not in gone and (table or name not in hidden or names.knows(column)):
                 continue
             if found is None or (not table and names.knows(column)):
                 if found not in same:
