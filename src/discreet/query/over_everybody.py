@@ -299,7 +299,7 @@ def _of_groups(select: exp.Select) -> list[str]:
             else:
                 c.replace(made.copy())
         said.append(f"{as_text(window)} is read as {as_text(window.this)} of each group.")
-    if not group.expressions:
+    if not select.args["group"].expressions:
         select.set("group", None)
     return said
 
@@ -368,7 +368,7 @@ def _counted_from_a_constant(select: exp.Select) -> list[str]:
         else:  # the same in all rows
             (a.parent if a.parent is not None and a.parent.key in _SAME else a).replace(value.copy())
     for number in {id(a): a for a in shown}.values():
-        since = exp.maybe_parse(f"date_diff('day', {_DAY}, {value.sql('duckdb')})", dialect="duckdb")
+        since: exp.Expr = exp.maybe_parse(f"date_diff('day', {_DAY}, {value.sql('duckdb')})", dialect="duckdb")
         number.replace(exp.Paren(this=exp.Sub(this=number.copy(), expression=since)))
     if group is not None and not group.expressions:
         select.set("group", None)

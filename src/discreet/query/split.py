@@ -310,7 +310,7 @@ class _Splitter:
             _refuse_beside()
         if not kept:
             _refuse_beside()
-        same = {name: value for found in among for name, value in found.items()}
+        same = {name: value for pair in among for name, value in pair.items()}
         values |= same
         gone = {node.alias_or_name.lower() for node in lists}
         queries = [next((w.named.query for w in scope if w.named.name == node.name), node) for node in lists]
@@ -323,16 +323,16 @@ class _Splitter:
         parts = [e for part in read_here for e in (part if isinstance(part, list) else [part])]
         for column in [c for part in parts for c in part.find_all(exp.Column) if c.find_ancestor(exp.Select) is tree]:
             table, name = column.table.lower(), column.name.lower()
-            found = next((of for of in values if of[1] == name and table in ("", of[0])), None)
-            if found is None and table not in gone and (table or name not in hidden or names.knows(column)):
+            of = next((o for o in values if o[1] == name and table in ("", o[0])), None)
+            if of is None and table not in gone and (table or name not in hidden or names.knows(column)):
                 continue
-            if found is None or (not table and names.knows(column)):
-                if found not in same:
+            if of is None or (not table and names.knows(column)):
+                if of not in same:
                     _refuse_beside()
             elif column.parent is tree:
-                column.replace(_aliased(values[found].copy(), column.name))
+                column.replace(_aliased(values[of].copy(), column.name))
             else:
-                column.replace(values[found].copy())
+                column.replace(values[of].copy())
 
     def _among(self, node: exp.Expr, conditions: list[exp.Expr], scope: _Scope) -> dict[tuple[str, str], exp.Expr]:
         """Have a value of rows be IN a result where it is joined with a column of it; return that column and value."""
@@ -509,13 +509,13 @@ class _Splitter:
 
         The text is `|v1|v2|` of the values 1 and 2, whose bars are written otherwise, with N before it for a NULL.
         """
-        text, *rest = self._text_of(read, scope)
-        found = self._type(text, *rest)
+        text, measured, public = self._text_of(read, scope)
+        found = self._type(text, measured, public)
         try:
             kind = bind_row(value, self._names(tree, scope)).type
         except (UnknownColumn, UnsupportedQuery):
             return None
-        if found is None:
+        if found is None or kind is None:
             return None
         numbers = {kind, found} == {Type.INT, Type.REAL}
         if kind is not found and not numbers:
@@ -529,7 +529,7 @@ class _Splitter:
         shown = (
             f"SELECT CASE WHEN length(t) <= {_LONGEST_LIST} THEN t END FROM (SELECT {listing} AS t FROM (r) AS r(v)) l"
         )
-        fed = self._result(_text(parse_one(shown.replace("(r)", f"({text})"), dialect="duckdb")), *rest)
+        fed = self._result(_text(parse_one(shown.replace("(r)", f"({text})"), dialect="duckdb")), measured, public)
         if fed is None:
             return None
         x = f"({value.sql('duckdb')})"
