@@ -17,12 +17,12 @@ from discreet.errors import DiscreetError
 
 CORPORA = Path(__file__).parent / "corpora"
 
-ANSWERED = {"smartnoise": 144, "omop_library": 122, "google_docs": 53}
+ANSWERED = {"smartnoise": 144, "omop_library": 123, "google_docs": 53}
 """Of each file, how many; a change that answers more writes more here."""
 
 LINKS = {"omop_library": {"condition_occurrence": "visit_occurrence_id -> visit_occurrence.visit_occurrence_id"}}
 """Further keys of one person, as an owner of these tables would declare them."""
-WITH_LINKS = {"omop_library": 125}
+WITH_LINKS = {"omop_library": 126}
 """How many are answered where the owner declares these."""
 
 
