@@ -246,6 +246,41 @@ def test_a_row_that_transform_or_the_model_fails_on_adds_nothing() -> None:
     assert np.abs(totals[0]).max() > 1000
 
 
+def test_one_person_moves_little_where_the_model_fails_on_places_without_a_row() -> None:
+    """A full piece has none, and one person fewer leaves one."""
+    asked: Any = {"features": ["ward", "x"], "target": "sick"}
+    recipe = training_of(make(rows=9, physical_batch=6), [SCHEMA], **asked)
+    people, moved = rows_of(recipe), float(recipe.trainer._noise_of(Fraction(1), None, 1).sensitivity)  # type: ignore[arg-type]
+    assert people.size == 6
+    fewer = people.take(np.arange(5))
+    for empty in (torch.zeros(5), recipe.start["empty"][0][0]):
+
+        def fussy(model: nn.Module, x: Tensor, y: Tensor, empty: Tensor = empty) -> Tensor:
+            if bool((x == empty).all(1).any()):
+                raise ValueError("a place without a row")
+            return loss(model, x, y)
+
+        recipe.trainer._fitted().loss = fussy
+        recipe.trainer._plan = recipe.training
+        one, other = recipe.whole(people, "", None), recipe.whole(fewer, "", None)
+        assert float(np.linalg.norm(one - other)) <= moved
+
+
+def test_what_is_dropped_out_follows_from_no_known_state() -> None:
+    def dropped(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return loss(model, functional.dropout(x, 0.5), y)
+
+    asked: Any = {"features": ["ward", "x"], "target": "sick"}
+    recipe = training_of(make(rows=9, loss_fn=dropped), [SCHEMA], **asked)
+    recipe.trainer._plan, people, found = recipe.training, rows_of(recipe), set()
+    for _ in range(4):
+        torch.manual_seed(1)
+        before = torch.get_rng_state()
+        found.add(recipe.whole(people, "", None).tobytes())
+        assert torch.equal(before, torch.get_rng_state())
+    assert len(found) > 1
+
+
 # ------------------------------------------------------------------ the contract
 def row(
     name: str, kind: type[Training] = Training, relation: Relation = Relation.ADD_REMOVE, **given: Any

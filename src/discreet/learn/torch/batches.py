@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -18,8 +19,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
 from discreet.errors import InvalidParameter
+from discreet.learn.trusted import own_randomness
 from discreet.mechanisms.samples import Places, Sampling
-from discreet.noise.entropy import Entropy, words64
+from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.uniform import below_vector
 from discreet.privacy.event import Composed
 from discreet.privacy.sampling import PoissonEvent
@@ -209,6 +211,21 @@ class Parts(Sampling):
             if self.rate < 1:
                 places = places[below_vector(self.rate.denominator, len(places), rng) < self.rate.numerator]
             yield places
+
+
+def chance_seed() -> int:
+    """Return a secret seed of torch's generators."""
+    return int.from_bytes(SystemEntropy().bytes(7), "big")
+
+
+@contextmanager
+def own_chance() -> Iterator[None]:
+    """Let a model draw from fresh secret states of the generators of torch, numpy and Python, which are put back: from
+    a known state, how many pieces a batch has would decide what later rows are dropped out of.
+    """
+    with own_randomness(), torch.random.fork_rng():
+        torch.manual_seed(chance_seed())
+        yield
 
 
 def random_order(n: int, rng: Entropy) -> NDArray[np.int64]:

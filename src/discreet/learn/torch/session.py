@@ -34,10 +34,10 @@ from discreet.errors import InvalidParameter
 from discreet.learn.asked import AskedColumns, DeclaredRows
 from discreet.learn.features import DeclaredColumn, numbers_of
 from discreet.learn.torch import checkpoint
-from discreet.learn.torch.batches import random_order
+from discreet.learn.torch.batches import chance_seed, own_chance, random_order
 from discreet.learn.torch.layers import RowSums
 from discreet.learn.torch.trainer import COUNTED, PrivateTrainer, TrainingPlan
-from discreet.learn.trusted import digest, own_randomness, silent
+from discreet.learn.trusted import digest, silent
 from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.mechanisms.draws import AddedNoise
 from discreet.mechanisms.samples import OneOfSteps
@@ -258,13 +258,14 @@ class Training(DeclaredRows):
         trainer, m = self.trainer, self.per_person
         total = np.zeros(sum(p.numel() for p in trainer.model.parameters() if p.requires_grad), np.int64)
         order = random_order(people.size, SystemEntropy())
-        with silent():
+        with silent(), own_chance():
             tensors, fits = self._tensors(people)
             for i in range(0, people.size, trainer.physical_batch):
                 some = order[i : i + trainer.physical_batch]
                 at = people.starts[some][:, None] + np.arange(m)
                 is_row = at < people.starts[some + 1][:, None]
-                at = np.pad(np.where(is_row, at, 0), ((0, trainer.physical_batch - len(some)), (0, 0)))
+                # one place is always empty: what fails on these must not follow from how many people there are
+                at = np.pad(np.where(is_row, at, 0), ((0, trainer.physical_batch + 1 - len(some)), (0, 0)))
                 is_row = np.pad(is_row, ((0, len(at) - len(some)), (0, 0)))
                 places = torch.from_numpy(at.reshape(-1))
                 kept = torch.from_numpy(is_row.reshape(-1)) & fits[places]
@@ -272,12 +273,18 @@ class Training(DeclaredRows):
         return total
 
     def _piece(self, tensors: Sequence[Tensor], kept: Tensor) -> NDArray[np.int64]:
-        """Return the sum of a piece in steps of the grid; what the model or its loss fails on adds nothing."""
+        """Return the sum of a piece in steps of the grid; what the model or its loss fails on adds nothing. Places that
+        do not count hold a row that was made up.
+        """
         trainer, m = self.trainer, self.per_person
         clipper, (*rows, kept) = trainer._fitted(), (x.to(trainer.device) for x in (*tensors, kept))
+        empty: list[Tensor] = self.start["empty"]
+        seed = chance_seed()
 
         def sums_of(kept: Tensor) -> RowSums:
-            own = [x.masked_fill(~kept.reshape(-1, *[1] * (x.dim() - 1)), 0) for x in rows]
+            torch.manual_seed(seed)  # a place has the same chance in each try
+            at = [kept.reshape(-1, *[1] * (x.dim() - 1)) for x in rows]
+            own = [torch.where(k, x, e.to(x)) for k, x, e in zip(at, rows, empty, strict=True)]
             return clipper.sums(own, trainer._limit, kept=kept, clipping=trainer._clipping, each=m)
 
         try:
@@ -326,10 +333,11 @@ class Training(DeclaredRows):
         fits = torch.zeros(rows, dtype=torch.bool)
         for i in range(rows):
             made = _of_row(self.transform, [x[i] for x in tensors])
-            if [(x.dtype, x.shape) for x in made] == [(x.dtype, x.shape[1:]) for x in like]:
-                for own, x in zip(found, made, strict=True):
-                    own[i] = x
-                fits[i] = True
+            with suppress(Exception):  # sparse or nested tensors
+                if [(x.dtype, x.shape) for x in made] == [(x.dtype, x.shape[1:]) for x in like]:
+                    for own, x in zip(found, made, strict=True):
+                        own[i] = x
+                    fits[i] = True
         return found, fits
 
     def made_up(self) -> list[Tensor]:
@@ -435,6 +443,7 @@ def training_of(
         start={"states": states},
     )
     made_up = found.made_up()
+    found.start["empty"] = [x[:1] for x in made_up]
     try:
         own.fit_to(made_up, each=found.per_person)
     except (RuntimeError, IndexError, TypeError) as error:
@@ -450,8 +459,7 @@ def _of_row(transform: Transform, row: list[Tensor]) -> list[Tensor]:
     """Return what `transform` makes of a row; nothing where it fails. It draws from generators of its own, since what
     it draws for one row must not decide what it draws for others.
     """
-    with suppress(Exception), own_randomness(), torch.random.fork_rng():
-        torch.manual_seed(int.from_bytes(SystemEntropy().bytes(7), "big"))
+    with suppress(Exception), own_chance():
         made = transform(*row)
         found = [made] if isinstance(made, Tensor) else [*made]
         return [x.detach() for x in found]

@@ -24,7 +24,7 @@ from discreet.accounting.constructors import approximate, pure
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.learn.torch import checkpoint
-from discreet.learn.torch.batches import Parts, RowBatch, RowSource
+from discreet.learn.torch.batches import Parts, RowBatch, RowSource, own_chance
 from discreet.learn.torch.clipping import Clipper, Clipping, Loss, positive_limit, scaled, unchanged
 from discreet.learn.torch.noise import LARGEST_PIECE, AdaptiveLimit, CorrelatedNoise, GridNoise
 from discreet.learn.torch.preflight import check
@@ -324,10 +324,12 @@ class PrivateTrainer:
         assert self._source is not None
         clipper, noise = self._fitted(), self._noise()
         total, balance = np.zeros(noise.width, np.int64), 0
-        for tensors, kept in self._source.pieces(batch, self.physical_batch, self._rng, filled=self._scheme != "fixed"):
-            sums = clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
-            total += noise.whole([sums[p] for p in clipper.trained])
-            balance += sums.balance
+        pieces = self._source.pieces(batch, self.physical_batch, self._rng, filled=self._scheme != "fixed")
+        with own_chance():
+            for tensors, kept in pieces:
+                sums = clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
+                total += noise.whole([sums[p] for p in clipper.trained])
+                balance += sums.balance
         self._latest = None
         if noise.factors is None:
             noisy = noise.noisy(total, self._rng)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from discreet.errors import InvalidParameter
-from discreet.learn.torch.batches import RowBatch, RowSource
+from discreet.learn.torch.batches import RowBatch, RowSource, own_chance
 from discreet.learn.torch.clipping import Loss, checked_losses, unchanged
 from discreet.noise import laplace
 from discreet.noise.entropy import Entropy
@@ -68,7 +68,7 @@ class Validation:
         total, rows, plain = 0, 0, 0.0
         try:
             model.eval()
-            with torch.no_grad(), unchanged(model):
+            with torch.no_grad(), unchanged(model), own_chance():
                 for tensors, kept in self.source.pieces(RowBatch(0, everything), physical, rng, filled=True):
                     losses: Any = loss_fn(model, *tensors)
                     checked_losses(losses, len(tensors[0]))
