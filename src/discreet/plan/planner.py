@@ -25,6 +25,7 @@ from discreet.plan.rules.rule import Rule, improved
 from discreet.privacy.exact import Real, positive, probability
 from discreet.query.dialects.prepared import prepare, refuse_clause
 from discreet.query.expr import parameters_of
+from discreet.query.parse import parse_query
 from discreet.query.split import FedResult, Split, split
 from discreet.verify.check import check
 
@@ -116,6 +117,8 @@ class _Reading:
 
     def question(self, sql: str, ranges: Ranges | None = None, *, fed: bool = False) -> Question:
         """Return a text as it was read; `ranges` are the same in each call, or None. Raises as `read_question`."""
+        if not isinstance(sql, str):
+            parse_query(sql)  # refuses it; it may be nothing that can be a key
         key = (sql, ranges is None, fed)
         if key not in self._questions:
             try:
