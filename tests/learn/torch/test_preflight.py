@@ -67,6 +67,19 @@ class Backwards(nn.Module):
         return out + (out.mean(0) - out.mean(0).detach())  # type: ignore[no-any-return, unused-ignore]
 
 
+class Counting(nn.Linear):
+    """How often it ran, which follows from how many pieces a batch has."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 3)
+        self.runs: Tensor
+        self.register_buffer("runs", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.runs += 1
+        return super().forward(x)
+
+
 class Remembering(nn.Module):
     seen: Tensor
 
@@ -91,6 +104,7 @@ WIDE = (torch.zeros(1, 4), torch.tensor([0, 2]))
         (Centred(), "follows from the other rows"),
         (Backwards(), "follows from the other rows"),
         (Remembering(), "the buffer seen learns from rows"),
+        (Counting(), "the buffer runs changes with each run of the model"),
         (nn.Linear(4, 3).requires_grad_(False), "no parameter is trained"),
         (nn.Sequential(nn.LazyLinear(3)), "has no shape yet"),
     ],

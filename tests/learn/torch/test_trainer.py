@@ -106,6 +106,17 @@ def test_a_step_is_the_clipped_sum_of_its_rows_over_the_expected_batch(physical:
             assert torch.allclose(before[name] - p.detach(), wanted[name] / t.plan().expected_batch, atol=2e-5)
 
 
+def test_buffers_do_not_tell_how_often_a_model_ran() -> None:
+    model = nn.utils.parametrizations.spectral_norm(nn.Linear(WIDE, 2))
+    own = trainer(model, physical_batch=8)
+    with torch.no_grad():
+        for p in model.parameters():  # the norm that the buffers follow is another one now
+            p.copy_(torch.arange(1.0, p.numel() + 1).cos().reshape(p.shape))
+    before = {name: b.clone() for name, b in model.named_buffers()}
+    own.step(next(own.batches()))
+    assert before and all(torch.equal(b, before[name]) for name, b in model.named_buffers())
+
+
 def test_an_empty_batch_is_noise_alone() -> None:
     t = trainer(batch_size=1, steps=3)
     batch = t._draw()

@@ -145,7 +145,8 @@ class Clipper:
         """
         if not len(batch[0]):
             return RowSums({p: torch.zeros(p.shape, dtype=torch.float64, device=p.device) for p in self.trained})
-        with torch.enable_grad():
+        # how many pieces there are follows from the number of rows: none may leave anything for the next
+        with same_buffers(self.model), torch.enable_grad():
             if self.calls is not None:
                 losses, parts = self._factored(batch, kept, each)
             else:
@@ -394,15 +395,21 @@ def checked_losses(losses: Any, rows: int) -> None:
 @contextmanager
 def unchanged(model: nn.Module) -> Iterator[None]:
     """Bring back what trying a model changes: its buffers, its gradients, and torch's generators."""
+    with torch.random.fork_rng(), same_buffers(model):
+        yield
+
+
+@contextmanager
+def same_buffers(model: nn.Module) -> Iterator[None]:
+    """Bring back a model's buffers."""
     buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
-    with torch.random.fork_rng():
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for name, b in model.named_buffers():
-                    if name in buffers:
-                        b.copy_(buffers[name])
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, b in model.named_buffers():
+                if name in buffers:
+                    b.copy_(buffers[name])
 
 
 def _of_people(x: Tensor, kept: Tensor | None, each: int) -> Tensor:

@@ -159,7 +159,9 @@ def _mixing(model: nn.Module, loss: Loss, made_up: Callable[[int], list[Tensor]]
 
 
 def _learning(model: nn.Module, loss: Loss, made_up: Callable[[int], list[Tensor]]) -> list[str]:
-    """Return a problem for each buffer that follows from the rows."""
+    """Return a problem for each buffer that follows from the rows, or from how often the model ran: that follows from
+    how many rows there are.
+    """
 
     def after(batch: list[Tensor]) -> dict[str, Tensor]:
         with unchanged(model), torch.no_grad():
@@ -167,9 +169,16 @@ def _learning(model: nn.Module, loss: Loss, made_up: Callable[[int], list[Tensor
             loss(model, *batch)
             return {name: b.detach().clone() for name, b in model.named_buffers()}
 
+    before = {name: b.detach().clone() for name, b in model.named_buffers()}
     one, other = after(made_up(SIZES[0])), after(made_up(SIZES[0]))
-    moved = [name for name, b in one.items() if name not in other or not torch.equal(b, other[name])]
-    return [f"the buffer {name} learns from rows. Keep it constant, or make it a parameter." for name in moved]
+    learnt = [name for name, b in one.items() if name not in other or not torch.equal(b, other[name])]
+    moved = [name for name, b in one.items() if name in before and not torch.equal(b, before[name])]
+    found = [f"the buffer {name} learns from rows. Keep it constant, or make it a parameter." for name in learnt]
+    return found + [
+        f"the buffer {name} changes with each run of the model, and more rows take more runs. Keep it constant."
+        for name in moved
+        if name not in learnt
+    ]
 
 
 def _notes(clipper: Clipper, made_up: Callable[[int], list[Tensor]]) -> list[str]:
