@@ -15,7 +15,7 @@ import pytest
 import discreet as dp
 from discreet.engine.session import Session
 from discreet.engine.step_run import AHEAD
-from discreet.errors import InvalidParameter, MissingExtra
+from discreet.errors import BudgetExceeded, InvalidParameter, MissingExtra
 from discreet.ledger.entry import Begun
 from discreet.ledger.ledger import Ledger
 from discreet.mechanisms.additive import RoundedGaussianNoise
@@ -162,6 +162,20 @@ def test_a_run_whose_people_have_budgets_does_not_go_on(tmp_path: Path) -> None:
         with pytest.raises(InvalidParameter, match="who takes part in the rest"):
             perform(s, Steps())
         assert len(s.history()) == charges
+
+
+def test_a_run_of_a_frozen_account_waits_until_it_is_thawed(tmp_path: Path) -> None:
+    with connect(tmp_path / "a.ledger") as s:
+        with pytest.raises(Stopped):
+            perform(s, Steps(stops=3))
+        account, steps = s.accounts["p"], Steps()
+        account.freeze(by="owner", reason="a doubt")
+        with pytest.raises(BudgetExceeded, match="frozen"):
+            perform(s, steps)
+        assert not steps.drawn
+        account.thaw(by="owner", reason="no doubt")
+        assert perform(s, Steps()).rows == [(TIMES - AHEAD,)]
+        assert s._ledger.verify().ok
 
 
 def test_a_forged_block_is_found(tmp_path: Path) -> None:

@@ -337,16 +337,20 @@ class Account:
 
         Raises:
             InvalidParameter: not `before` draws were begun: another process goes on with this run.
+            BudgetExceeded: the account is frozen or closed since.
             LedgerError: the ledger could not be written. No draw may be made then.
         """
 
         def add(view: View) -> None:
-            view.refuse_moved()
+            now, paid = self._now(view), view.numbered(charge_seq)
+            if now.status is not Status.OPEN and paid is not None and isinstance(paid.content, Charged):
+                seen = self._limits(now)[: 1 if self.alone else None]
+                raise shut(self.population, now.status, paid.content.charge, analysts.least(seen))
             if _begun(view, self.population, charge_seq) != before:
                 raise InvalidParameter(
                     "Another process goes on with this run. Its charge stands.", hint="let one of the two go on"
                 )
-            view.append(self.population, Begun(charge_seq, draws), paid=view.numbered(charge_seq))
+            view.append(self.population, Begun(charge_seq, draws), paid=paid)
 
         self._log.write(add)
 

@@ -286,7 +286,7 @@ class Decision(Fields):
 
 @dataclass(frozen=True, slots=True)
 class Frozen(Decision):
-    """No charge is taken until the account is thawed; stored releases are still handed out."""
+    """No charge is taken, and no run goes on, until the account is thawed; stored releases are still handed out."""
 
     kind: ClassVar[str] = "freeze"
 

@@ -172,6 +172,8 @@ class Book:
     def begin(self, begun: Begun) -> list[str]:
         """Take in draws that were begun: of a charge without a release, and more than before."""
         wrong = [] if begun.charge in self.unpaid else ["begins draws that no charge pays for"]
+        if self.is_closed or self.is_frozen:
+            wrong.append(f"begins draws of an account that was {'closed' if self.is_closed else 'frozen'}")
         if begun.draws <= self.begun.get(begun.charge, 0):
             wrong.append("begins draws that were begun")
         self.begun[begun.charge] = begun.draws
