@@ -75,6 +75,7 @@ def budget(epsilon: str, delta: str = "0/1", per_query: str = "20/1") -> dict[st
 HASH = "ab" * 32
 PEOPLE = {"budget": budget("1/1"), "filter": "basic", "capacity": ["1/1", "0/1"]}
 MOVED = {"kind": "moved", "to": "elsewhere", "head": HASH, "population": "a", **BOARD, "time": "2026"}
+BEGUN = {"kind": "begun", "charge": 2, "draws": 16, "population": "a", "time": "2026"}
 
 FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
     "a budget raised above its capacity's": (at(3, capacity=["9/1", "1/1000000"]), "a capacity above its budget"),
@@ -93,6 +94,10 @@ FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
         "reserves more than the budget",
     ),
     "a charge while frozen": (without(5), "is a charge to an account that was frozen"),
+    "draws begun while frozen": (lambda b: b.insert(4, BEGUN), "begins draws of an account that was frozen"),
+    "draws begun after the close": (lambda b: b.append(BEGUN), "begins draws of an account that was closed"),
+    "draws begun twice": (lambda b: b.__setitem__(slice(2, 2), [BEGUN, BEGUN]), "begins draws that were begun"),
+    "draws begun of no charge": (lambda b: b.insert(1, BEGUN), "begins draws that no charge pays for"),
     "a freeze twice": (append(4, 4), "freezes an account that was frozen"),
     "a thaw without a freeze": (without(4), "thaws an account that was not frozen"),
     "a charge after the close": (append(8), "is a charge to an account that was closed"),
@@ -236,7 +241,7 @@ def test_every_kind_is_forged_above() -> None:
     told = " ".join((*FORGED, *PEOPLE_FORGED, *LOCK_FORGED, "a release a schema an account"))
     words = {"account": "account", "budget": "budget", "freeze": "freeze", "thaw": "thaw", "close": "close"}
     words |= {"analyst": "analyst", "group": "group", "people": "people", "moved": "move", "charge": "charge"}
-    words |= {"release": "release", "schema": "schema", "lock": "a lock"}
+    words |= {"release": "release", "schema": "schema", "lock": "a lock", "begun": "begun"}
     assert words.keys() == KINDS.keys()
     assert all(word in told for word in words.values())
 
