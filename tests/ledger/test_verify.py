@@ -86,7 +86,7 @@ def key_of(body: dict[str, Any]) -> str:
             return str(body["question"])
         case "analyst" | "group":
             return str(body["name"])
-        case "people":
+        case "people" | "begun":
             return "" if body["charge"] is None else str(body["charge"])
         case _:
             return ""
