@@ -22,6 +22,7 @@ PYTHON_ALONE = {
     "engine/connect.py": "two populations, whose options `both` checks itself",
     "engine/sql_recipe.py": "a number for each of two populations",
     "engine/plain_copy.py": "estimators of one's own",
+    "synth/released.py": "errors of releases that are at hand",
     "backends/sources.py": "sources that are no path",
     "catalog/schema.py": "whole dates, which --range cannot say",
     "ledger/ledger.py": "curves, which no option gives",

@@ -245,7 +245,7 @@ def test_an_explanation_has_both_and_says_that_all_groups_are_charged() -> None:
         ("SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient = b.patient", UnsupportedQuery, "Joins"),
         ("SELECT COUNT(*) FROM (SELECT patient FROM visits) v", UnsupportedQuery, "Joins and subqueries"),
         ("SELECT COUNT(*) FROM visits WHERE cost > (SELECT 1)", UnsupportedQuery, "Joins|one row|subquer"),
-        ("SELECT COUNT(*) FROM visits WHERE days IN (SELECT days FROM visits)", UnsupportedQuery, "Joins|subquer"),
+        ("SELECT COUNT(*) FROM visits WHERE days IN (SELECT cost FROM visits)", UnsupportedQuery, "Joins|subquer"),
         ("SELECT COUNT(*) FROM doctors", UnknownColumn, "no table"),
         ("SELECT SUM(patient) FROM visits", MissingBounds, "bounds"),
         ("SELECT patient FROM visits", UnsupportedQuery, "GROUP BY"),
