@@ -159,6 +159,19 @@ def test_the_grid_is_fine_and_its_sums_are_exact(limit: float, width: int, piece
     assert noise.rounding < Fraction(1, 200)
 
 
+def test_noise_is_of_the_parameters_that_were_differentiated() -> None:
+    model = nn.Sequential(nn.Linear(WIDE, 4), nn.Flatten(), nn.Linear(12, 2))
+    t = trainer(model, (torch.randn(N, 3, WIDE), torch.zeros(N).long()), steps=30)
+    for number, batch in enumerate(t.batches()):
+        if number == 2:
+            model[0].weight.requires_grad_(False)  # its rows were whole; its bias has positions
+        t.step(batch)
+        if number > 2:
+            break
+    again = trainer(model, (torch.randn(N, 3, WIDE), torch.zeros(N).long()), steps=30)
+    assert t._noise().sensitivity == again._noise().sensitivity
+
+
 def test_neighbours_differ_by_no_more_than_the_charged_distance() -> None:
     model, loss, batch_of = net("attention")
     dataset = batch_of(41)

@@ -330,7 +330,7 @@ class PrivateTrainer:
                 sums = clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
                 total += noise.whole([sums[p] for p in clipper.trained])
                 balance += sums.balance
-        self._latest = None
+        self._latest, noise = None, self._noise()  # of what was differentiated
         if noise.factors is None:
             noisy = noise.noisy(total, self._rng)
         else:
@@ -636,7 +636,8 @@ class PrivateTrainer:
 
     def _noise(self) -> GridNoise:
         width, plan = sum(p.numel() for p in self._fitted().trained), self.plan()
-        if self._made is None or self._made.width != width:
+        other = self._correlated is None and self._made is not None and [*self._made.terms] != self._fitted().terms
+        if self._made is None or self._made.width != width or other:
             if self._correlated is not None:
                 raise InvalidParameter("Parameters must stay trained, or frozen, while noise is correlated.")
             self._made = self._noise_of(plan.noise_multiplier, plan.sampling, plan.steps)
@@ -688,6 +689,9 @@ class PrivateTrainer:
         """Keep what is public of the noisy sum, and say when nothing was learnt."""
         self.norm = float(np.linalg.norm(noisy)) / self.plan().expected_batch
         if self._summed >= EARLY:
+            return
+        if self._summed and self._sum.size != noisy.size:  # other parameters are trained: nothing is said of them
+            self._summed = EARLY
             return
         self._sum = noisy.copy() if not self._summed else self._sum + noisy
         self._summed += 1
