@@ -70,7 +70,7 @@ def state(session: Session) -> tuple[Any, int]:
         ({"columns": {"cost": (0, 10)}}, InvalidParameter, "must be a Range or Values"),
         ({"columns": {"cost": None}}, InvalidParameter, "must be a Range or Values"),
         ({"columns": [("cost", dp.Range(0, 1))]}, InvalidParameter, "columns must be a dict"),
-        ({"columns": {5: dp.Range(0, 1)}}, UnknownColumn, "declares 5"),
+        ({"columns": {5: dp.Range(0, 1)}}, UnknownColumn, "declared of 5"),
         ({"budget": None}, MissingBounds, "the privacy budget of"),
         ({"budget": 3}, InvalidParameter, "budget must be a Budget"),
         ({"budget": "3"}, InvalidParameter, "budget must be a Budget"),
