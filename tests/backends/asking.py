@@ -81,10 +81,6 @@ def counted(source: object, **options: Any) -> dict[str, tuple[int, int, float]]
 
 
 def by_region(plan: Query, cells: dict[tuple[Any, ...], list[int]]) -> dict[str, tuple[int, int, float]]:
-    """The cells by the names of their measures."""
-    measures = plan.question.measures
-    named = {
-        key[0]: {m.identity[0]: float(x * m.step) for m, x in zip(measures, cell, strict=True)}
-        for key, cell in cells.items()
-    }
-    return {region: (int(v["units"]), int(v["known"]), v["total"]) for region, v in named.items()}
+    """The numbers of each region, as the result is made from its cells."""
+    known, total, units = (plan.column(name).compiled() for name in "ksu")
+    return {key[0]: (units(key, c), known(key, c), float(total(key, c))) for key, c in cells.items()}

@@ -21,6 +21,7 @@ from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.node import Answer, Applied, Constant, Key, Measured, Node, RowInterval, measured_in
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.nodes.of_tree import Histogram, Mode, Quantile, Top, Within
+from discreet.plan.nodes.recentred import Recentred
 from discreet.plan.nodes.slope import Slope
 from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.quantile_tree.tree import NoisyTree
@@ -81,6 +82,7 @@ ROWS = {
     "literal": Row(Constant(2.5, Type.REAL), 2.5),
     "count": Row(COUNT, 400),
     "sum": Row(MEAN_Y.numerator, Y.sum() / 8),
+    "recentred": Row(Recentred(MEAN_X.numerator, COUNT, F(5), Type.REAL, F(1)), (X / 8 + 5).sum()),
     "mean": Row(MEAN_X, X.mean() / 8),
     "variance": Row(VARIANCE, COVARIANCES[0, 0]),
     "sample": Row(replace(VARIANCE, sample=True), np.var(X / 8, ddof=1)),
@@ -286,6 +288,13 @@ class Rooted(Mean):
         return self
 
 
+class Unmoved(Recentred):
+    """The noise of its count is left out of its error."""
+
+    def known_error(self, laws: Laws, confidence: F) -> float | None:
+        return self.total.known_error(laws, confidence)
+
+
 class Losing(ListOf):
     """It loses its last value when parts are replaced."""
 
@@ -323,6 +332,7 @@ def twin(kind: type[Any], name: str) -> Row:
         (Secretive, "sum", names_what_it_reads),
         (Rooted, "mean", names_what_it_reads),
         (Rooted, "mean", keeps_its_parts),
+        (Unmoved, "recentred", errors_are_those_of_intervals),
         (Losing, "list", keeps_its_parts),
         (Modest, "within", errors_are_those_of_intervals),
         (Optimist, "within", is_never_below),

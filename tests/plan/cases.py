@@ -180,28 +180,37 @@ def with_known_keys(case: Case, plan: Query) -> Question:
     return replace(question, declared_keys=tuple(known))
 
 
-def columns_of(case: Case, plan: Query) -> list[tuple[int, ...]]:
-    """For each measure of the case, the places of its integer columns among the plan's."""
+def columns_of(case: Case, plan: Query) -> list[dict[int, int]]:
+    """For each integer column of the case's measures, the places of the plan's that add up to it, and how often."""
     from discreet.plan.nodes.mean import Mean
     from discreet.plan.nodes.node import Measured
+    from discreet.plan.nodes.recentred import Recentred
 
-    places: list[tuple[int, ...]] = []
+    found: list[dict[int, int]] = []
     for _, e in plan.question.outer.columns[len(case.question.keys) :]:
-        if isinstance(e, Mean):
-            places.append((e.numerator.index, e.denominator.index))
-        else:
-            assert isinstance(e, Measured)
-            places.append((e.index,))
-    return places
+        match e:
+            case Mean():
+                found += [{e.numerator.index: 1}, {e.denominator.index: 1}]
+            case Recentred():
+                times = e.centre / e.total.step
+                assert times.denominator == 1
+                found.append({e.total.index: 1, e.count.index: times.numerator})
+            case _:
+                assert isinstance(e, Measured)
+                found.append({e.index: 1})
+    return found
 
 
 def in_reference_order(cells: Cells, case: Case, plan: Query) -> Cells:
     """The engine's cells with the columns as the reference has them."""
-    places = [i for columns in columns_of(case, plan) for i in columns]
+    columns = columns_of(case, plan)
     if plan.question.keys.lists is None:
-        places.append(len(plan.question.measures))
+        columns.append({len(plan.question.measures): 1})
     keys = key_places(case, plan)
-    return {tuple(k[i] for i in keys): tuple(c[i] for i in places) for k, c in cells.items()}
+    return {
+        tuple(k[i] for i in keys): tuple(sum(c[i] * times for i, times in each.items()) for each in columns)
+        for k, c in cells.items()
+    }
 
 
 def key_places(case: Case, plan: Query) -> list[int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Never
 
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
-from discreet.plan.nodes.node import PARTIAL, Node, measured_in
+from discreet.plan.nodes.node import PARTIAL, Affine, Node, measured_in
 from discreet.plan.partition.counted import Combined, Layered
 from discreet.plan.question import tree_reads
 from discreet.privacy.exact import Real, exact
@@ -143,8 +143,16 @@ class Assumed:
         found = term.affine()
         if found is None:
             self._missing(column, self.plan.column(column))
-        constant, coefficients = found
-        return constant + sum((c * self._measured(column, i) for i, c in coefficients.items()), Fraction(0))
+        # what is 0 if the sizes are as assumed: by it, one noisy integer after the other is put out of the rest
+        known = ((self.sizes[name], expr.affine()) for name, expr in outputs.items() if name in self.sizes)
+        zeros = [(own[0] - size, own[1]) for size, own in known if own is not None]
+        while zeros:
+            first, *zeros = zeros
+            if first[1]:
+                found, *zeros = (_without(min(first[1]), first, each) for each in (found, *zeros))
+        if found[1]:
+            self._missing(column, self.plan.column(column))
+        return found[0]
 
     def _count(self, column: str, shape: Layered, cells: tuple[int, ...]) -> Fraction:
         """Return the assumed number of rows under a condition."""
@@ -152,14 +160,6 @@ class Assumed:
         for name, expr in self.plan.question.outer.columns:
             if expr.is_drawn and expr.counts() == alone and name in self.sizes:
                 return self.sizes[name]
-        self._missing(column, self.plan.column(column))
-
-    def _measured(self, column: str, index: int) -> Fraction:
-        """Return the assumed value of one noisy integer."""
-        for name, expr in self.plan.question.outer.columns:
-            found = expr.affine()
-            if name in self.sizes and found is not None and list(found[1]) == [index]:
-                return (self.sizes[name] - found[0]) / found[1][index]
         self._missing(column, self.plan.column(column))
 
     def _missing(self, column: str, expr: Node) -> Never:
@@ -177,3 +177,10 @@ class Assumed:
             else "give public guesses at the columns that it combines: SELECT them too (that costs no more), and "
             "assuming={'n': 10_000, 's': 50_000}; the release itself has an interval",
         )
+
+
+def _without(place: int, zero: Affine, number: Affine) -> Affine:
+    """Return a number without one noisy integer: less as many times what is 0."""
+    times = number[1].get(place, Fraction(0)) / zero[1][place]
+    left = {i: number[1].get(i, Fraction(0)) - times * zero[1].get(i, Fraction(0)) for i in {*number[1], *zero[1]}}
+    return number[0] - times * zero[0], {i: c for i, c in left.items() if c}

@@ -39,6 +39,8 @@ def explain(plan: Decided, outlook: str = "") -> str:
         lines += _column(i, measure, sensitivity, noise, plan)
     for i, (tree_read, (sensitivity, _)) in enumerate(zip(plan.question.trees, plan.trees, strict=True)):
         lines += _tree(i, tree_read, sensitivity, plan)
+    read = (e.said for expr in plan.question.outer.expressions for e in expr.walk())
+    lines += [said for said in dict.fromkeys(read) if said]
     if plan.allocation.levels:
         lines += level_lines(plan)
     if plan.allocation.reports:

@@ -81,6 +81,8 @@ def _nonnegative_rows(query: Query, table: NoisyTable) -> list[NoisyRow]:
 
         noisy = consistent(query, table)
     cells = raised(table.keys, noisy, sets, never_negative(query.question))
+    for node in (e for expr in query.question.outer.expressions for e in expr.walk()):
+        cells = [node.raised(row) for row in cells]
     rows = list(zip(_rows(query, table, table.cells), _rows(query, table, cells), strict=True))
     for _, row in rows if table.trees else ():
         for tree in row.cells[-1].values():

@@ -112,6 +112,22 @@ def test_derived_columns_are_covered(expression: str) -> None:
     assert covers(coverage(sql, "d", true_cells(sql, 120, 31.0)), TRIALS, LEVEL)
 
 
+def test_a_sum_that_is_read_from_two_columns_is_covered_and_its_error_is_that_of_both() -> None:
+    sql = "SELECT SUM(amount) AS s, COUNT(amount) AS n, AVG(amount) AS m FROM visits"
+    plan, cells = planned(sql), true_cells(sql, 400, 131.7)
+    assert {m.identity[0] for m in plan.question.measures} == {"centred", "known"}
+    assert covers(coverage(sql, "s", cells), TRIALS, LEVEL)
+    place = next(i for i, m in enumerate(plan.question.measures) if m.identity[0] == "known")
+    noises: list[Additive] = list(plan.allocation.noises)
+    noises[place] = DiscreteLaplaceNoise(Fraction(1, 50))  # the noise of the count is left out
+    assert not covers(coverage(sql, "s", cells, noises=noises), TRIALS, LEVEL)
+    rng, error, shown = SystemEntropy(), plan.error("s"), plan.column("s").compiled()
+    drawn = [z.add([c] * TRIALS, rng) for z, c in zip(plan.allocation.noises, cells, strict=True)]
+    off = [abs(shown((), row) - shown((), cells)) for row in zip(*drawn, strict=True)]
+    assert covers(sum(x <= error for x in off), TRIALS, LEVEL)
+    assert not covers(sum(x <= 0.8 * error for x in off), TRIALS, LEVEL)
+
+
 def test_the_coverage_test_refuses_intervals_for_too_little_noise() -> None:
     sql = "SELECT COUNT(*) AS n FROM visits"
     narrow: list[Additive] = [DiscreteLaplaceNoise(Fraction(5))]  # the plan's scale is 10

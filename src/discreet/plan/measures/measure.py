@@ -222,10 +222,11 @@ class Total(Measure):
 @dataclass(frozen=True, slots=True)
 class CentredTotal(Measure):
     """The numerator of AVG(x): the sum of x − centre, or max_rows times the unit's own mean of it beyond
-    max_rows rows.
+    max_rows rows. With `of_sum` it is there what SUM(x) is, less max_rows times the centre.
     """
 
     value: LatticeValue
+    of_sum: bool = False
     word: ClassVar[str] = "the sum of the values, measured from the middle of their bounds"
     adds_up: ClassVar[bool] = True
 
@@ -242,8 +243,10 @@ class CentredTotal(Measure):
         total, n = name(self.parts[0]), name(self.parts[1])
         s = f"(CAST({total} AS HUGEINT) - CAST({n} AS HUGEINT) * {self.centre})"
         # s·max_rows/n toward zero, with the division first, so that no product can leave 128 bits
-        mean = f"(({s} // {n}) * {max_rows} + (({s} % {n}) * {max_rows}) // {n})"
-        exact = f"CASE WHEN {n} <= {max_rows} THEN {s} ELSE {mean} END"
+        most = f"(({s} // {n}) * {max_rows} + (({s} % {n}) * {max_rows}) // {n})"
+        if self.of_sum:
+            most = f"{Total(self.value).clipped(name, max_rows)} - {self.centre * max_rows}"
+        exact = f"CASE WHEN {n} <= {max_rows} THEN {s} ELSE {most} END"
         return clamped(exact, self.span(max_rows))
 
     def summed(self, column: Name) -> str:
@@ -255,7 +258,7 @@ class CentredTotal(Measure):
 
     @property
     def identity(self) -> Any:
-        return ["centred", self.value.identity]
+        return ["centred", self.value.identity, *(["of sum"] if self.of_sum else [])]
 
     @property
     def step(self) -> Fraction:

@@ -180,6 +180,15 @@ class Node(Expr):
         """Whether cells of the column have intervals, rather than being public or words."""
         return self.type is not None and (self.type.is_number or self.type.is_moment) and bool(self.atoms())
 
+    def raised(self, cells: Sequence[Any]) -> tuple[Any, ...]:
+        """Return a row's noisy integers, moved so that it is not below 0 where its exact value cannot be."""
+        return tuple(cells)
+
+    @property
+    def said(self) -> str:
+        """A sentence on what it is read from, where that is not what it is called by; else nothing."""
+        return ""
+
     def lowest(self, places: Sequence[bool]) -> float:
         """Return a number below which the exact value surely is not, −inf where nothing is known; `places` says of each
         noisy column whether its exact value cannot be below 0.
@@ -352,7 +361,7 @@ class Measured(Node):
         return Fraction(0), {self.index: self.step}
 
     def noise_variance(self, laws: Laws) -> float:
-        return laws.columns[self.index].variance
+        return float(self.step) ** 2 * laws.columns[self.index].variance
 
 
 def answer_node(expr: Expr) -> Node:

@@ -160,9 +160,9 @@ def _read(after: Query, before: Query) -> _Pairs:
 
 
 def _affine(after: Laws, before: Laws, one: Node, other: Node) -> _Pairs:
-    if all(e.counts() is None for e in one.walk()):
+    if all(e.counts() is None and not e.said for e in one.walk()):
         return
-    now = one.known_error(after, _CONFIDENCE) if one.counts() is not None else None
+    now = one.known_error(after, _CONFIDENCE)
     was = other.known_error(before, _CONFIDENCE)
     if now is not None and was is not None:
         yield now, was
