@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from discreet.learn.torch.clipping import Clipper
-from discreet.learn.torch.noise import GridNoise
+from discreet.learn.torch.noise import GridNoise, set_gradients
 from discreet.noise.entropy import SystemEntropy
 from tests.learn.torch import nets
 
@@ -56,10 +56,7 @@ def steps(name: str) -> tuple[dict[str, Callable[[Any], None]], Callable[[], Any
             sums = how.sums(batch, 1.0)
             total = noise.whole([sums[p] for p in how.trained])
             found = noise.noisy(total, rng) if noisy else total * float(noise.grid.step)
-            mean, start = torch.from_numpy(found / rows), 0
-            for p in how.trained:
-                p.grad = mean[start : start + p.numel()].reshape(p.shape).to(p.dtype)
-                start += p.numel()
+            set_gradients(how.trained, found / rows)
             optimizer.step()
 
         return step

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from discreet.errors import InvalidParameter
-from discreet.learn.torch.clipping import Clipper, clipped_sum
+from discreet.learn.torch.clipping import Clipper, _whole_rows, clipped_sum, scaled
+from discreet.learn.torch.layers import ALL, SINGLE, TOGETHER, RowSums
 from tests.learn.torch.nets import NETS, Batch, ce, net
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
@@ -145,6 +146,68 @@ def test_repeated_words_that_cancel_do_not_either() -> None:
     y[:, 1::2] *= -(1 + 1e-7)
     clipper = Clipper.of(model, loss, lambda n: (torch.zeros(n, 200, dtype=torch.long), torch.randn(n, 200, 4)))
     assert float(next(iter(clipper.sums([x, y], 1.0).values())).norm()) <= 1.0
+
+
+@pytest.mark.parametrize("rows", [5, 16, 303, SINGLE, SINGLE + 1])
+@pytest.mark.parametrize("bits", [-40, 0, 50])
+def test_sums_of_whole_rows_are_as_close_as_is_charged(rows: int, bits: int) -> None:
+    flat = torch.randn(rows, 300) * torch.exp2(torch.linspace(bits - 3, bits, rows))[:, None]
+    flat += 0.2 * float(flat.norm(dim=1).mean())
+    place, part = (nn.Parameter(torch.zeros(300)), ALL), _whole_rows((nn.Parameter(torch.zeros(300)), ALL), flat)
+    s, norms = scaled(part.square, 1.0, "flat"), flat.double().norm(dim=1)
+    assert bool((part.square >= norms.square()).all())
+    for autocast in (False, True):
+        sums, wanted = RowSums(), (s[:, None] * flat.double()).sum(0)
+        part = _whole_rows(place, flat)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast), torch.autocast("cpu", enabled=False):
+            part.add(s, sums)
+        charged = (TOGETHER + 4) * 2.0**-24 * float((s * norms).sum())
+        assert float((sums[place[0]] - wanted).norm()) <= (charged if rows <= SINGLE else charged * 1e-6)
+    low = (s.bfloat16()[:, None] * flat.bfloat16()).double().sum(0)
+    assert float((low - wanted).norm()) > charged  # what the test would see of fewer digits
+
+
+def test_a_model_under_autocast_has_sums_in_all_digits() -> None:
+    model, loss, batch_of = net("residual")
+    batch, clipper = batch_of(33), Clipper.of(model, loss, batch_of)
+    wanted = clipper.sums(batch, 0.5)
+
+    def outside(model: nn.Module, *batch: Tensor) -> Tensor:
+        with torch.autocast("cpu", enabled=False):
+            return loss(model, *batch)
+
+    clipper.loss = outside
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = clipper.sums(batch, 0.5)
+    for p, g in wanted.items():
+        assert float((found[p] - g).norm()) <= 1e-5 * float(g.norm())
+
+
+def test_a_row_beyond_what_weights_of_float32_can_scale_adds_nothing() -> None:
+    rows = torch.ones(4, 9)
+    rows[1], rows[2] = 2.0**60, 2.0**70
+    place, sums = (nn.Parameter(torch.zeros(9)), ALL), RowSums()
+    part = _whole_rows(place, rows)
+    assert part.square.isfinite().tolist() == [True, True, False, True]
+    s = scaled(part.square, 1.0, "flat").masked_fill(~part.square.isfinite(), 0)
+    part.add(s, sums, ~part.square.isfinite())
+    assert float(sums[place[0]].norm()) == pytest.approx(3, rel=1e-4)
+
+
+def test_hooks_and_forwards_of_the_callers_own_stay() -> None:
+    model, loss, batch_of = net("mlp")
+    seen: list[Any] = []
+    layers: Any = model
+    layer = layers[0]
+    layer.register_forward_hook(lambda layer, inputs, output: seen.append(0))
+    run = layer.forward
+    layer.forward = own = lambda x: run(x) * 2
+    batch = batch_of(6)
+    wanted = torch.autograd.grad(loss(model, *batch).sum(), list(model.parameters()))
+    found = clipped_sum(model, loss, batch, max_grad_norm=1e5)
+    assert layer.forward is own and "forward" not in layers[2].__dict__
+    assert len(seen) > 1
+    assert_close(found, dict(zip(found, wanted, strict=True)), 1e-5)
 
 
 def test_automatic_clipping_scales_every_row() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import os
+import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ from discreet.accounting import gaussian, random_allocation
 from discreet.errors import InvalidParameter
 from discreet.learn.torch import PrivateTrainer, checkpoint, clipped_sum, make_private
 from discreet.learn.torch.batches import random_order
+from discreet.learn.torch.layers import WHOLE
 from discreet.learn.torch.noise import GridNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.sampling import PoissonEvent
@@ -153,7 +158,7 @@ def test_replaced_rows_get_noise_for_twice_the_norm() -> None:
 @pytest.mark.parametrize("width", [1, 1000, 10**8])
 @pytest.mark.parametrize("piece", [1, 512, 1 << 20])
 def test_the_grid_is_fine_and_its_sums_are_exact(limit: float, width: int, piece: int) -> None:
-    noise = GridNoise(Fraction(limit), Fraction(1), width, piece, (1, 1))
+    noise = GridNoise(Fraction(limit), Fraction(1), width, piece, (1, WHOLE))
     assert float(noise.grid.step) * math.sqrt(width) <= limit * 2.0**-16
     assert piece * limit / float(noise.grid.step) < 2**53
     assert noise.rounding < Fraction(1, 200)
@@ -170,6 +175,33 @@ def test_noise_is_of_the_parameters_that_were_differentiated() -> None:
             break
     again = trainer(model, (torch.randn(N, 3, WIDE), torch.zeros(N).long()), steps=30)
     assert t._noise().sensitivity == again._noise().sensitivity
+
+
+def test_noise_that_is_drawn_ahead_is_used_once() -> None:
+    noise, rng = GridNoise(Fraction(1), Fraction(1), 1000, 8, (1,)), SystemEntropy()
+    used = [noise.drawn(1000, rng) for _ in range(4)]
+    kept = noise._reserve._kept
+    assert len(kept)
+    for other in (copy.copy(noise._reserve), copy.deepcopy(noise)._reserve, pickle.loads(pickle.dumps(noise))._reserve):
+        assert not len(other._kept)
+    used += [noise.drawn(400, rng), noise.drawn(len(kept) - 400, rng), noise.drawn(1000, rng)]
+    together = np.concatenate(used)
+    assert list(together[4000 : 4000 + len(kept)]) == list(kept)
+    assert len(np.unique(together)) > 0.99 * len(together)  # 2^20 steps wide: a few are the same by chance
+    seen: list[Any] = []
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: seen.append(noise._reserve._kept)).result()
+    assert not len(seen[0])
+
+
+def test_the_child_of_a_fork_draws_its_own_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise, rng = GridNoise(Fraction(1), Fraction(1), 1000, 8, (1,)), SystemEntropy()
+    for _ in range(2):
+        noise.drawn(1000, rng)
+    kept = noise._reserve._kept.copy()
+    assert len(kept) == 1000
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert (noise.drawn(1000, rng) == kept).mean() < 0.01
 
 
 def test_neighbours_differ_by_no_more_than_the_charged_distance() -> None:

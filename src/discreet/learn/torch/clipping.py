@@ -22,14 +22,20 @@ from discreet.learn.torch.attention import attend
 from discreet.learn.torch.layers import (
     ALL,
     KINDS,
-    SMALLEST,
+    LARGEST_SQUARE,
+    SINGLE,
+    TOGETHER,
+    WHOLE,
     Factored,
     LayerUse,
     Place,
+    Room,
     RowSums,
     factored,
+    has_full_products,
     in_order,
     positions,
+    upper_squares,
     whole,
 )
 
@@ -49,7 +55,6 @@ STABLE = 0.01
 
 _SLACK = 1 - 2.0**-40  # of float64 arithmetic on a weight
 _BLOCK = 1 << 16  # numbers of whole rows that are added up at once, in the cache
-_FEW = 128  # squares that are added up at once
 _CLOSE = 1e-3  # how far book-keeping may be from autograd's own sum
 
 
@@ -94,6 +99,7 @@ class Clipper:
     why: str = ""
     loop: bool = False
     terms: list[int] = field(default_factory=list)
+    _room: Room = field(default_factory=Room, repr=False)
 
     @classmethod
     def of(cls, model: nn.Module, loss: Loss, made_up: Callable[[int], Sequence[Tensor]]) -> Clipper:
@@ -109,7 +115,7 @@ class Clipper:
             found = cls(model, loss)
             found.why = _unknown(model) or found._trace(made_up)
             if found.why:
-                found.calls, found.terms = None, [1]
+                found.calls, found.terms = None, [WHOLE]
                 found._try_one_by_one(made_up(2))
             return found
 
@@ -138,7 +144,8 @@ class Clipper:
 
         Guarantee:
             What a row, or a person, adds has a norm of at most C, whatever stands in it: its norm is bounded from above
-            before it is scaled. One whose loss or gradient is no finite number adds 0.
+            before it is scaled. One whose loss or gradient is no finite number adds 0, and so may one with numbers
+            beyond 2^64.
 
         References:
             docs/proofs/torch.md, "Norms".
@@ -162,11 +169,12 @@ class Clipper:
         sums, some = RowSums(), bad if bool(bad.any()) else None
         if clipping == "adaptive":
             sums.balance = int((2 * (s >= 1).long() - 1).masked_fill(out, 0).sum())
-        while parts:  # each with parameters of its own, so that K norms of C/√K make one of C
-            part = parts.pop()
-            if apart:
-                s = scaled(part.square, limit / math.sqrt(many), clipping).masked_fill_(out, 0)
-            part.add(s, sums, some)
+        with torch.autocast(losses.device.type, enabled=False):
+            while parts:  # each with parameters of its own, so that K norms of C/√K make one of C
+                part = parts.pop()
+                if apart:
+                    s = scaled(part.square, limit / math.sqrt(many), clipping).masked_fill_(out, 0)
+                part.add(s, sums, some)
         for p in self.trained:
             if p not in sums:
                 sums[p] = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
@@ -241,6 +249,7 @@ class Clipper:
         parts: list[Factored] = []
         shared: dict[nn.Parameter, Tensor] = {}
         terms = []
+        self._room.start()
         for call, r, g in zip(self.calls, records, gradients, strict=True):
             if g is None:
                 continue
@@ -252,10 +261,10 @@ class Clipper:
             as_positions = each > 1 and KINDS[r.kind].factored is not None
             if each > 1:
                 a, g = (_of_people(x, kept, each if as_positions else 1) for x in (a, g))
-            use = LayerUse(r.layer, r.kind, r.weight, r.bias, a)
+            use = LayerUse(r.layer, r.kind, r.weight, r.bias, a, self._room)
             alone = all(_apart(used[p]) for p, _ in use.places)
             part = factored(use, a, g) if alone else None
-            terms.append(1 if part is None else positions(use))
+            terms.append(WHOLE if part is None else positions(use))
             if part is not None:
                 parts.append(part)
                 continue
@@ -265,10 +274,13 @@ class Clipper:
                 if len(used[p]) == 1 and at == ALL:
                     parts.append(_whole_rows((p, at), rows_of))
                 else:  # added before the norm is taken
+                    if p not in shared and at == ALL:
+                        shared[p] = rows_of.reshape(len(rows_of), *p.shape)
+                        continue
                     if p not in shared:
                         shared[p] = rows_of.new_zeros(len(rows_of), *p.shape)
                     shared[p][:, at] += rows_of.reshape(shared[p][:, at].shape)
-        self.terms = terms or [1]
+        self.terms = terms or [WHOLE]
         return parts + [_whole_rows((p, ALL), rows_of) for p, rows_of in shared.items()]
 
     # ------------------------------------------------------------------ row by row
@@ -425,6 +437,14 @@ def _whole_rows(place: Place, rows: Tensor) -> Factored:
     def add(factors: list[Tensor], s: Tensor, sums: RowSums) -> None:
         (flat,) = factors
         n, wide = flat.shape
+        if flat.dtype == torch.float32 and n <= SINGLE and has_full_products():
+            single, even = s.float(), n - n % TOGETHER
+            groups = single[:even].view(-1, 1, TOGETHER), flat[:even].view(-1, TOGETHER, wide)
+            total = torch.bmm(*groups).sum((0, 1), dtype=torch.float64)
+            if even < n:
+                total += single[even:] @ flat[even:]
+            sums.add(place, total)
+            return
         total = torch.zeros(wide, dtype=torch.float64, device=flat.device)
         block = max(1, _BLOCK // max(wide, 1))
         room = torch.empty(block, wide, dtype=torch.float64, device=flat.device)
@@ -433,17 +453,10 @@ def _whole_rows(place: Place, rows: Tensor) -> Factored:
             total += s[i : i + block] @ part
         sums.add(place, total)
 
-    return Factored(_squares(flat), [flat], add)
-
-
-def _squares(flat: Tensor) -> Tensor:
-    """Return upper bounds of the rows' squared norms: squares are added up in float32 at most `_FEW` at once."""
-    wide = flat.shape[1] - flat.shape[1] % _FEW
-    parts = [flat[:, wide:].double().square().sum(1)]
-    if wide:
-        each = torch.linalg.vector_norm(flat[:, :wide].reshape(len(flat), -1, _FEW), dim=2)
-        parts.append(each.double().square().sum(1) * (1 + 2 * _FEW * 2.0**-24) + wide * SMALLEST)
-    return sum(parts[1:], parts[0])
+    square = upper_squares(flat)
+    if flat.dtype == torch.float32:
+        square.masked_fill_(square > LARGEST_SQUARE, math.inf)
+    return Factored(square, [flat], add)
 
 
 def _unknown(model: nn.Module) -> str:
@@ -498,28 +511,34 @@ def _recorded(model: nn.Module, calls: Sequence[LayerCall] = (), rows: int = 0) 
         records.append(_Record(layer, kind, weight, bias, a, a._version, get_gradient_edge(o), o.shape))
         return o
 
-    def hook(layer: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        weight, bias = (_place(getattr(layer, name, None)) for name in ("weight", "bias"))
-        if weight is None and bias is None:
-            return None
-        a = inputs[0] if inputs else kwargs["input"]
-        return keep(layer, type(layer), weight, bias, a, output)
+    def watched(layer: nn.Module, weight: Place | None, bias: Place | None) -> Callable[..., Tensor]:
+        run = layer.forward
 
-    handles, patched = [], []
+        def forward(*inputs: Any, **named: Any) -> Tensor:
+            return keep(
+                layer, type(layer), weight, bias, inputs[0] if inputs else named["input"], run(*inputs, **named)
+            )
+
+        return forward
+
+    own: dict[nn.Module, Any] = {}
     for module in model.modules():
         if isinstance(module, nn.MultiheadAttention) and type(module) is nn.MultiheadAttention:
             if any(p.requires_grad for p in module.parameters()):
-                module.forward = attend(module, keep)  # type: ignore[method-assign]
-                patched.append(module)
+                own[module] = module.__dict__.get("forward")
+                module.__dict__["forward"] = attend(module, keep)
         elif type(module) in KINDS:
-            handles.append(module.register_forward_hook(hook, with_kwargs=True))
+            weight, bias = (_place(getattr(module, name, None)) for name in ("weight", "bias"))
+            if weight is not None or bias is not None:
+                own[module] = module.__dict__.get("forward")
+                module.__dict__["forward"] = watched(module, weight, bias)
     try:
         yield records
     finally:
-        for handle in handles:
-            handle.remove()
-        for module in patched:
-            del module.forward
+        for module, forward in own.items():
+            module.__dict__["forward"] = forward
+            if forward is None:
+                del module.__dict__["forward"]
 
 
 def _place(p: Any) -> Place | None:

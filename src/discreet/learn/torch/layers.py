@@ -9,6 +9,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,8 +28,43 @@ LEAST_GAMMA = 2.0**-20
 SMALLEST = 2.0**-126
 """The least float32 that keeps all of its digits: what a product below it may lose."""
 
+TOGETHER = 16
+"""How many whole rows are added up in float32; their sums are added up in float64."""
+
+SINGLE = 512
+"""The most rows whose gradients are added up so; of more all sums are in float64."""
+
+WHOLE = 0
+"""In place of the number of terms of a row's gradient, where rows are whole."""
+
+LARGEST_SQUARE = 2.0**128
+"""A row whose whole gradient has a larger squared norm adds nothing, as its weight is no float32 with all digits."""
+
 _UNIT = 2.0**-24  # rounding of float32
+_FEW = 128  # squares that are added up at once
 _WIDE = 0.004  # above this share of an ordinary row's norm², products are made in float64
+_KEPT = 1 << 24  # numbers of whole rows whose memory is kept from step to step
+
+
+class Room:
+    """Memory for whole rows that is kept from step to step: fresh memory costs as much as the product in it."""
+
+    def __init__(self) -> None:
+        self._kept, self._wanted = torch.empty(0), 0
+
+    def start(self) -> None:
+        """Begin a step: what was taken before is taken anew."""
+        if len(self._kept) < self._wanted <= _KEPT:
+            self._kept = torch.empty(self._wanted)
+        self._wanted = 0
+
+    def take(self, like: Tensor, *shape: int) -> Tensor:
+        """Return a tensor that is to be filled."""
+        size, at = math.prod(shape), self._wanted
+        self._wanted += size
+        if like.dtype == torch.float32 and like.device.type == "cpu" and self._wanted <= len(self._kept):
+            return self._kept[at : at + size].view(shape)
+        return like.new_empty(shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +77,7 @@ class LayerUse:
         weight: its weight, None where that is frozen or missing.
         bias: its bias, as `weight`.
         entered: the input, with the rows first.
+        room: where whole rows are made.
     """
 
     layer: Any
@@ -48,6 +85,7 @@ class LayerUse:
     weight: Place | None
     bias: Place | None
     entered: Tensor
+    room: Room
 
     @property
     def places(self) -> list[Place]:
@@ -134,7 +172,11 @@ Whole: TypeAlias = "tuple[Callable[[], Tensor], Callable[[], Tensor]]"
 # ------------------------------------------------------------------ Linear
 def _linear_whole(use: LayerUse, a: Tensor, g: Tensor) -> Whole:
     a, g = _flat(a), _flat(g)
-    return lambda: torch.bmm(g.transpose(1, 2), a), lambda: g.sum(1)
+
+    def weight() -> Tensor:
+        return torch.bmm(g.transpose(1, 2), a, out=use.room.take(a, len(a), g.shape[2], a.shape[2]))
+
+    return weight, lambda: g.sum(1)
 
 
 def _linear_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored | None:
@@ -142,12 +184,16 @@ def _linear_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored | None:
     n, terms, wide, high = len(a), a.shape[1], a.shape[2], g.shape[2]
     if use.weight is not None and terms > 1 and wide * high <= 2 * terms * (wide + high):
         return None  # whole rows are no larger than what enters and leaves, and cost no product in float64
-    of_g = _norm(g)
-    square = _products(a, g, of_g) if use.weight is not None else torch.zeros_like(of_g[:, 0])
-    if use.bias is not None and terms == 1:
-        square = square + of_g[:, 0].square() * (1 + LEAST_GAMMA)
-    elif use.bias is not None:
-        square = square + _norm(g.sum(1, dtype=torch.float64)).square() + LEAST_GAMMA * of_g.sum(1).square()
+    if terms == 1:
+        square = upper_squares(g[:, 0])
+        if use.weight is not None:
+            square = square.mul_(upper_squares(a[:, 0]).add_(0 if use.bias is None else 1)).mul_(1 + LEAST_GAMMA)
+    else:
+        of_g, square = _norm(g), torch.zeros(n, dtype=torch.float64, device=g.device)
+        if use.weight is not None:
+            square = _products(lambda x: torch.bmm(a.to(x), a.to(x).transpose(1, 2)), _norm(a), wide, g, of_g)
+        if use.bias is not None:
+            square = square + _norm(g.sum(1, dtype=torch.float64)).square() + LEAST_GAMMA * of_g.sum(1).square()
 
     def add(factors: list[Tensor], s: Tensor, sums: RowSums) -> None:
         a, g = factors
@@ -160,25 +206,24 @@ def _linear_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored | None:
     return Factored(square, [a, g], add)
 
 
-def _products(a: Tensor, g: Tensor, of_g: Tensor) -> Tensor:
+def _products(gram: Callable[[Tensor], Tensor], of_a: Tensor, wide: int, g: Tensor, of_g: Tensor) -> Tensor:
     """Return upper bounds of ‖Σ_t g_t a_tᵀ‖² for each row.
 
     Products of positions are made in float64 where the rounding of float32 would be a large share of the norm, and
-    where torch may make those of float32 in fewer digits (TF32, bfloat16).
+    where torch may make those of float32 in fewer digits (TF32, bfloat16). `gram` gives those of a in the dtype of the
+    tensor that it is given.
     """
-    of_a, terms, wide, high = _norm(a), a.shape[1], a.shape[2], g.shape[2]
+    terms, high = g.shape[1:]
     lengths = of_a * of_g
-    if terms == 1:
-        return lengths[:, 0].square() * (1 + LEAST_GAMMA)
     gamma = (2 * max(wide, high) + terms * terms) * _UNIT
-    if gamma * terms > _WIDE or not _has_full_products():
-        gamma, a, g = LEAST_GAMMA, a.double(), g.double()
-    n2 = (torch.bmm(a, a.transpose(1, 2)) * torch.bmm(g, g.transpose(1, 2))).sum((1, 2), dtype=torch.float64)
+    if gamma * terms > _WIDE or not has_full_products():
+        gamma, g = LEAST_GAMMA, g.double()
+    n2 = (gram(g) * torch.bmm(g, g.transpose(1, 2))).sum((1, 2), dtype=torch.float64)
     small = terms * SMALLEST * (wide * of_g.square().sum(1) + high * of_a.square().sum(1) + terms)
     return n2.clamp_min(0) + max(gamma, LEAST_GAMMA) * lengths.sum(1).square() + small
 
 
-def _has_full_products() -> bool:
+def has_full_products() -> bool:
     """Whether torch makes products of float32 in all their digits."""
     try:
         return torch.get_float32_matmul_precision() == "highest"
@@ -186,12 +231,28 @@ def _has_full_products() -> bool:
         return False
 
 
+def upper_squares(x: Tensor) -> Tensor:
+    """Return upper bounds of the squared norms of rows: at most `_FEW` squares are added up in float32 at once."""
+    if x.dtype != torch.float32:
+        return _norm(x).square() * (1 + LEAST_GAMMA)
+    wide = x.shape[1]
+    if wide > _FEW:
+        even = wide - wide % _FEW
+        each = torch.linalg.vector_norm(x[:, :even].reshape(len(x), even // _FEW, _FEW), dim=2).double()
+        square = each.square_().sum(1)
+        if even < wide:
+            square += torch.linalg.vector_norm(x[:, even:], dim=1).double().square_()
+    else:
+        square = torch.linalg.vector_norm(x, dim=1).double().square_()
+    return square.mul_(1 + 2 * _FEW * _UNIT).add_(wide * SMALLEST)
+
+
 def _norm(x: Tensor) -> Tensor:
     return torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
 
 
 def _flat(x: Tensor) -> Tensor:
-    return x.reshape(len(x), x[:1].numel() // max(x.shape[-1], 1) if x.dim() > 2 else 1, x.shape[-1])
+    return x[:, None] if x.dim() == 2 else x.reshape(len(x), math.prod(x.shape[1:-1]), x.shape[-1])
 
 
 # ------------------------------------------------------------------ Embedding
@@ -214,9 +275,8 @@ def _embedding_factored(use: LayerUse, a: Tensor, g: Tensor) -> Factored:
     if i.shape[1] == 1:
         square = lengths[:, 0].square() * (1 + LEAST_GAMMA)
     else:
-        same, wide = i[:, :, None] == i[:, None, :], g.double()
-        square = (same * torch.bmm(wide, wide.transpose(1, 2))).sum((1, 2)).clamp_min(0)
-        square = square + LEAST_GAMMA * lengths.sum(1).square()
+        same = i[:, :, None] == i[:, None, :]
+        square = _products(same.to, torch.ones_like(lengths), 1, g, lengths)
 
     def add(factors: list[Tensor], s: Tensor, sums: RowSums) -> None:
         (g,) = factors

@@ -7,19 +7,22 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from discreet.errors import InvalidParameter
 from discreet.learn.torch.clipping import LARGEST_LIMIT, SMALLEST_LIMIT
-from discreet.learn.torch.layers import LEAST_GAMMA
+from discreet.learn.torch.layers import LEAST_GAMMA, SINGLE, TOGETHER, WHOLE
 from discreet.mechanisms.streams.square_root import Factorization
 from discreet.noise import gaussian
 from discreet.noise.entropy import Entropy
@@ -29,8 +32,31 @@ LARGEST_PIECE = 1 << 20
 """The most rows of one piece, whose sum floats hold exactly on the grid."""
 
 _QUANTILE, _RATE = 0.5, 0.2  # of adaptive clipping, as its authors have them
+_AHEAD = 1 << 18  # numbers of noise that are drawn at once
 _BITS = 16  # how much finer than C/√d the grid is
 _SLACK = Fraction(1, 1 << 29)  # of weights in float64, and of squares that underflow
+
+
+class _Reserve(threading.local):
+    """Noise for later steps of small models, since many numbers at once take half the time. Each is handed out once: no
+    copy has any, nor has the child of a fork.
+    """
+
+    def __init__(self) -> None:
+        self._kept, self._process, self._times = np.zeros(0, np.int64), 0, 0
+
+    def __reduce__(self) -> tuple[type[_Reserve], tuple[()]]:
+        return _Reserve, ()
+
+    def take(self, size: int, draw: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
+        while True:
+            kept, process = self._kept, os.getpid()
+            if process != self._process or len(kept) < size:
+                self._times = min(self._times + 1, max(1, _AHEAD // max(size, 1)))  # one step's at first
+                kept = draw(size * self._times)
+            self._kept, self._process = kept[size:], process
+            if process == os.getpid():
+                return kept[:size]
 
 
 @dataclass(frozen=True)
@@ -73,10 +99,12 @@ class GridNoise:
         """κ: by how much rounding of sums and of the grid lengthens the distance of neighbours, over C."""
         largest = math.isqrt(round(1 / LEAST_GAMMA))
         summed = sum(
-            Fraction(2 * (self.piece * t + 4) * self.piece * (largest if t > 1 else 1), 1 << 53) for t in self.terms
+            Fraction(2 * (self.piece * max(t, 1) + 4) * self.piece * (largest if t > 1 else 1), 1 << 53)
+            for t in self.terms
         )
         across = (math.isqrt(max(self.width - 1, 0)) + 1) * self.grid.step / self.limit
-        return 4 * summed + 2 * across + _SLACK
+        single = Fraction((TOGETHER + 4) * min(self.piece, SINGLE), 1 << 24) if WHOLE in self.terms else 0
+        return 4 * (summed + single) + 2 * across + _SLACK
 
     @cached_property
     def sensitivity(self) -> Fraction:
@@ -109,12 +137,15 @@ class GridNoise:
 
     def whole(self, sums: Sequence[Tensor]) -> NDArray[np.int64]:
         """Return the sums of one piece in steps of the grid."""
-        flat = np.concatenate([x.detach().cpu().numpy().reshape(-1) for x in sums])
-        return self.grid.snap_vector(flat)
+        return self.grid.snap_vector(torch.cat([x.detach().reshape(-1) for x in sums]).cpu().numpy())
 
     def drawn(self, size: int, rng: Entropy) -> NDArray[np.int64]:
         """Return so many fresh numbers."""
-        return gaussian.rounded_vector(Fraction(self.sigma), size, rng)
+        return self._reserve.take(size, lambda n: gaussian.rounded_vector(Fraction(self.sigma), n, rng))
+
+    @cached_property
+    def _reserve(self) -> _Reserve:
+        return _Reserve()
 
     def noisy(self, total: NDArray[np.int64], rng: Entropy) -> NDArray[np.float64]:
         """Return a sum with noise of its own."""
@@ -202,3 +233,14 @@ class CorrelatedNoise:
         before = self._answer
         self._answer = self._progress.add(total)
         return np.ldexp(self._answer - before, self._noise.grid.exponent)
+
+
+def set_gradients(parameters: Sequence[nn.Parameter], mean: NDArray[np.float64]) -> None:
+    """Give parameters the parts of a vector as their gradients."""
+    wide, made, start = torch.from_numpy(mean), dict[Any, Tensor](), 0
+    for p in parameters:
+        kind = p.device, p.dtype
+        if kind not in made:
+            made[kind] = wide.to(*kind)
+        p.grad = made[kind][start : start + p.numel()].view(p.shape)
+        start += p.numel()

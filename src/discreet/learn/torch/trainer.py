@@ -26,7 +26,7 @@ from discreet.errors import InvalidParameter
 from discreet.learn.torch import checkpoint
 from discreet.learn.torch.batches import Parts, RowBatch, RowSource, own_chance
 from discreet.learn.torch.clipping import Clipper, Clipping, Loss, positive_limit, scaled, unchanged
-from discreet.learn.torch.noise import LARGEST_PIECE, AdaptiveLimit, CorrelatedNoise, GridNoise
+from discreet.learn.torch.noise import LARGEST_PIECE, AdaptiveLimit, CorrelatedNoise, GridNoise, set_gradients
 from discreet.learn.torch.preflight import check
 from discreet.learn.torch.validation import Validation
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
@@ -344,10 +344,7 @@ class PrivateTrainer:
     def _take(self, noisy: NDArray[np.float64]) -> None:
         """Let the optimizer take its step along a noisy sum."""
         self._tell(noisy, self._noise())
-        mean, start = torch.from_numpy(noisy / self.plan().expected_batch), 0
-        for p in self._fitted().trained:
-            p.grad = mean[start : start + p.numel()].reshape(p.shape).to(p.device, p.dtype)
-            start += p.numel()
+        set_gradients(self._fitted().trained, noisy / self.plan().expected_batch)
         self.optimizer.step()
         self.optimizer.zero_grad()
 
