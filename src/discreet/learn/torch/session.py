@@ -394,6 +394,8 @@ def training_of(
             "In a session noise is independent, C stays as it is, and samples are no parts in turn.",
             hint='leave noise=, clipping="adaptive" and sampling="cyclic" out',
         )
+    if trainer._ranks.size > 1:
+        raise InvalidParameter("A session trains in one process.", hint="give the model inside of its wrapper")
     if trainer._scheme == "fixed" and trainer._rows is None:
         raise InvalidParameter(
             'sampling="fixed" needs the number of people, which is public where each is replaced.', hint="rows=…"

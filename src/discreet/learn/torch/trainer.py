@@ -24,8 +24,9 @@ from discreet.accounting.constructors import approximate, pure
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.learn.torch import checkpoint
-from discreet.learn.torch.batches import Parts, RowBatch, RowSource, own_chance
+from discreet.learn.torch.batches import Parts, RowBatch, RowSource, own_chance, random_order
 from discreet.learn.torch.clipping import Clipper, Clipping, Loss, positive_limit, scaled, unchanged
+from discreet.learn.torch.distributed import Ranks
 from discreet.learn.torch.noise import LARGEST_PIECE, AdaptiveLimit, CorrelatedNoise, GridNoise, set_gradients
 from discreet.learn.torch.preflight import check
 from discreet.learn.torch.validation import Validation
@@ -113,7 +114,8 @@ class PrivateTrainer:
     are. Nothing is charged before the first batch; until then `plan` is free.
 
     Args:
-        model: to be trained, in place.
+        model: to be trained, in place. In DistributedDataParallel, each of its processes makes a trainer with the same
+            arguments, and calls the same methods: each takes its share of a batch, and noise is added once.
         loss_fn: `loss_fn(model, *batch)` returns one loss a row, of shape (B,).
         optimizer: any optimizer of the model's parameters that needs no closure.
         dataset: tensors with the rows first, or a map-style data set. Shapes and dtypes of rows are public. It is left
@@ -200,6 +202,12 @@ class PrivateTrainer:
         self._clipping, self._scheme, self._kind = clipping, sampling, noise
         self._bands = None if bands is None else count("bands", bands)
         self._check_asked()
+        self._ranks, model = Ranks.of(model)
+        if self._ranks.size > 1 and (noise != "independent" or clipping == "adaptive" or validation is not None):
+            raise InvalidParameter(
+                "On several processes noise is independent, C stays as it is, and there is no validation set.",
+                hint='leave noise=, clipping="adaptive" and validation= out',
+            )
         _check_optimizer(model, optimizer)
         self.device = torch.device(device) if device is not None else next(model.parameters()).device
         workers = count("num_workers", num_workers, least=0)
@@ -330,16 +338,19 @@ class PrivateTrainer:
                 sums = clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
                 total += noise.whole([sums[p] for p in clipper.trained])
                 balance += sums.balance
-        self._latest, noise = None, self._noise()  # of what was differentiated
-        if noise.factors is None:
-            noisy = noise.noisy(total, self._rng)
-        else:
-            self._correlated = self._correlated or CorrelatedNoise(noise, self._rng)
-            noisy = self._correlated.noisy(total)
-        self._take(noisy)
+        self._latest = None
+        self._take(self._noisy(self._ranks.added(total)))
         if self._clipping == "adaptive":
             adaptive = self._adaptive(self.plan().noise_multiplier)
             self._limit, self._made = adaptive.next(self._limit, balance, self._rng), None
+
+    def _noisy(self, total: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the sum of a step with noise, which one process adds."""
+        noise = self._noise()  # of what was differentiated
+        if noise.factors is None:
+            return self._ranks.first(np.zeros(total.size) if self._ranks.rank else noise.noisy(total, self._rng))
+        self._correlated = self._correlated or CorrelatedNoise(noise, self._rng)
+        return self._correlated.noisy(total)
 
     def _take(self, noisy: NDArray[np.float64]) -> None:
         """Let the optimizer take its step along a noisy sum."""
@@ -408,6 +419,8 @@ class PrivateTrainer:
             InvalidParameter: noise is correlated, and the latest batch was not stepped.
         """
         self._settle()
+        if self._ranks.rank:  # the first process writes
+            return
         plan, to = self.plan(), Path(path)
         if self._kind != "independent":
             self._check_stepped()
@@ -474,7 +487,7 @@ class PrivateTrainer:
         trainer = cls(model, loss_fn, optimizer, dataset, example=example, **given)
         trainer._set_apart = Fraction(s["validation_epsilon"] or 0)
         try:
-            model.load_state_dict(found["model"])
+            trainer.model.load_state_dict(found["model"])
             optimizer.load_state_dict(found["optimizer"])
         except (RuntimeError, ValueError, KeyError):
             raise InvalidParameter(f"{path} is of another model or optimizer.") from None
@@ -482,8 +495,10 @@ class PrivateTrainer:
         trainer._plan = trainer._planned(s["rows"])
         trainer._epsilon = None if s["epsilon"] is None else Fraction(s["epsilon"])
         trainer._rows = None if counted else s["rows"]
-        trainer._run, trainer._paths = found["run"], [at]
-        trainer._begun = trainer._noted = max(found["begun"], checkpoint.noted(at, found["run"]))
+        begun = np.array([max(found["begun"], checkpoint.noted(at, found["run"]))])
+        trainer._ranks.added(begun)  # all processes have read it before one goes on
+        trainer._run, trainer._paths = found["run"], [] if trainer._ranks.rank else [at]
+        trainer._begun = trainer._noted = int(trainer._ranks.first(begun)[0])
         if isinstance(trainer._plan.sampling, OneOfSteps):  # who was in the rest of a pass is not kept
             each = trainer._plan.sampling.steps
             trainer._begun = -(-trainer._begun // each) * each
@@ -553,9 +568,10 @@ class PrivateTrainer:
         return size
 
     def _piece(self) -> int:
+        share = -(-self._batch // self._ranks.size)
         if self._scheme == "fixed":
-            return min(self._batch, LARGEST_PIECE)
-        return min(-(-math.ceil(self._batch + _SPREAD * math.sqrt(self._batch)) // 8) * 8, LARGEST_PIECE)
+            return min(share, LARGEST_PIECE)
+        return min(-(-math.ceil(share + _SPREAD * math.sqrt(share)) // 8) * 8, LARGEST_PIECE)
 
     def _sampling(self, rows: int) -> Sampling:
         if self._scheme == "fixed":
@@ -653,7 +669,8 @@ class PrivateTrainer:
         if self._plan is None and self._rows is None:
             assert self._epsilon is not None and self._source is not None
             noise = laplace.sample(1 / (self._epsilon * COUNTED), self._rng)
-            self._plan = self._planned(max(self._source.size + noise, self._batch))
+            counted = self._ranks.first(np.array([self._source.size + noise]))
+            self._plan = self._planned(max(int(counted[0]), self._batch))
         elif self._plan is None:
             self._plan = self.plan()
 
@@ -672,7 +689,11 @@ class PrivateTrainer:
             self._drawn = sampling.samples(self._part_of, 0, self._rng)
         elif self._drawn is None:
             self._drawn = sampling.start(self._source.size, self._rng)
-        self._latest = RowBatch(self._begun, next(self._drawn))
+        places = next(self._drawn)
+        if self._ranks.size > 1:
+            places = self._ranks.first(places[random_order(len(places), self._rng)])
+            places = places[self._ranks.rank :: self._ranks.size]
+        self._latest = RowBatch(self._begun, places)
         return self._latest
 
     def _note(self, begun: int) -> None:
