@@ -409,8 +409,8 @@ class PrivateTrainer:
         """Write parameters, optimizer and public settings to a file; `resume` reads it and runs no code of it.
 
         Beside it lies a file, PATH.begun, that later steps are noted in before they are drawn. Whoever resumes from a
-        copy of both that is older than the last step hides steps from the account. Of several processes the first one
-        writes.
+        copy of both that is older than the last step, or from two files of one run, hides steps from the account. Of
+        several processes the first one writes.
 
         Where noise is correlated, a third file, PATH.secret, holds what undoes the noise, and its owner alone may read
         it. It serves to go on from the last step, from the last path that was saved to, and is removed with the next
