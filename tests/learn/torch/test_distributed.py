@@ -86,12 +86,17 @@ class NoisedTwice(Seen):
         return np.ldexp(twice.astype(np.float64), noise.grid.exponent)
 
 
-def trainer(kind: type[PrivateTrainer] = Seen, **more: Any) -> PrivateTrainer:
-    model = DistributedDataParallel(nn.Linear(WIDE, 3))
+def trainer(
+    kind: type[PrivateTrainer] = Seen,
+    model: Callable[[], nn.Module] = lambda: nn.Linear(WIDE, 3),
+    dataset: Any = None,
+    **more: Any,
+) -> PrivateTrainer:
+    ddp = DistributedDataParallel(model())
     asked: dict[str, Any] = {"noise_multiplier": 1, "steps": STEPS, "rows": N, "batch_size": 12, "physical_batch": 4}
     asked |= {"max_grad_norm": 1.0, **more}
-    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    return kind(model, ce, sgd, rows(), **asked)
+    sgd = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    return kind(ddp, ce, sgd, rows() if dataset is None else dataset, **asked)
 
 
 def stepped(t: PrivateTrainer) -> list[NDArray[np.int64]]:
@@ -166,7 +171,7 @@ def test_all_go_on_alike_from_a_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "run.ckpt"
 
     def run(rank: int) -> Any:
-        asked = {"noise_multiplier": None, "epsilon": 2, "delta": "1e-5", "rows": None}
+        asked: dict[str, Any] = {"noise_multiplier": None, "epsilon": 2, "delta": "1e-5", "rows": None}
         t = trainer(PrivateTrainer, **asked)
         batches = t.batches()
         for _ in range(3):
@@ -185,7 +190,7 @@ def test_all_go_on_alike_from_a_checkpoint(tmp_path: Path) -> None:
         return found | {"spent": found["spent"]("1e-5")}
 
     one, other = on_two(tmp_path, plain)
-    assert one["begun"] == other["begun"] >= 3
+    assert one["begun"] == other["begun"] == 3
     assert one["plan"] == other["plan"] and one["plan"][0] == one["plan"][1]
     assert one["spent"] == other["spent"] <= 2
     assert all(torch.equal(one["model"][name], other["model"][name]) for name in one["model"])
@@ -207,6 +212,43 @@ def test_what_takes_one_process_is_refused_in_two(tmp_path: Path) -> None:
         return said
 
     assert on_two(tmp_path, run) == [[1, 1, 1]] * 2
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({"batch_size": 13}, "settings"),
+        ({"epochs": 3, "steps": None}, "settings"),
+        ({"max_grad_norm": 2.0**-3}, "settings, grid"),
+        ({"dataset": tuple(x[:-1] for x in rows())}, "number of rows"),
+        ({"model": lambda: nn.Sequential(nn.Linear(WIDE, 3), nn.Unflatten(1, (1, 3)), nn.Flatten())}, "trained param"),
+    ],
+)
+def test_processes_that_differ_are_refused_before_a_charge(more: dict[str, Any], name: str, tmp_path: Path) -> None:
+    def run(rank: int) -> Any:
+        t = trainer(**(more if rank else {}))
+        with pytest.raises(InvalidParameter, match=f"differ in {name}"):
+            t.fit()
+        return t._begun
+
+    assert on_two(tmp_path, run) == [0, 0]
+
+
+def test_processes_that_freeze_other_parameters_are_refused(tmp_path: Path) -> None:
+    def run(rank: int) -> Any:
+        t = trainer()
+        t.model.bias.requires_grad_(not rank)
+        with pytest.raises(InvalidParameter, match="differ in trained parameters"):
+            t.fit()
+        t.model.bias.requires_grad_(True)
+        for batch in t.batches():
+            t.model.bias.requires_grad_(not rank)
+            with pytest.raises(InvalidParameter, match="differ in trained parameters"):
+                t.step(batch)
+            break
+        return t._begun
+
+    assert on_two(tmp_path, run) == [1, 1]
 
 
 def test_sharded_models_are_refused_by_name() -> None:

@@ -6,6 +6,7 @@ References:
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+from discreet.errors import InvalidParameter
 
 
 class Ranks:
@@ -36,6 +39,26 @@ class Ranks:
             return cls(), model
         return cls(model.process_group, next(model.parameters()).device), model.module
 
+    def agree(self, **values: Any) -> None:
+        """Compare values, by what they are written as, with those of all others.
+
+        Raises:
+            InvalidParameter: some differ; all processes are told which.
+        """
+        if self.size == 1:
+            return
+        digests = [int.from_bytes(sha256(repr(x).encode()).digest()[:7], "big") for x in values.values()]
+        own = torch.tensor(digests, device=self._device)
+        found = [torch.empty_like(own) for _ in range(self.size)]
+        dist.all_gather(found, own, group=self._group)
+        differ = (torch.stack(found) != found[0]).any(0).tolist()
+        names = [name.replace("_", " ") for name, differs in zip(values, differ, strict=True) if differs]
+        if names:
+            raise InvalidParameter(
+                f"The processes of this run differ in {', '.join(names)}.",
+                hint="make the same trainer in each, of one data set",
+            )
+
     def first(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the numbers of rank 0, whose dtype is that of all."""
         if self.size == 1:
@@ -51,6 +74,6 @@ class Ranks:
         """Return the sum over all of them, of whole numbers: without rounding."""
         if self.size == 1:
             return total
-        given = torch.from_numpy(total).to(self._device)
+        given = torch.tensor(total, device=self._device)  # a copy: it is reduced in place
         dist.all_reduce(given, group=self._group)
         return given.cpu().numpy()

@@ -245,7 +245,7 @@ class PrivateTrainer:
             self.fit_to(self._source.made_up() if example is None else [x.to(self.device) for x in example])
         self._rng = SystemEntropy()
         self._plan: TrainingPlan | None = None
-        self._begun, self._noted = 0, 0
+        self._begun, self._noted, self._agreed = 0, 0, False
         self._run, self._paths = self._rng.bytes(16).hex(), list[Path]()
         self._drawn: Iterator[NDArray[np.int64]] | None = None
         self._latest: RowBatch | None = None
@@ -268,6 +268,7 @@ class PrivateTrainer:
         if found.clipper is None:
             raise InvalidParameter("The model cannot be trained privately as it is.", hint=str(found))
         self._clipper, self._notes, self._each = found.clipper, found.notes, each
+        self._example, self._flags = batch, [p.requires_grad for p in self.model.parameters()]
         if each > 1:  # how many terms the gradient of a person has
             with unchanged(self.model):
                 rows = [torch.cat([x[:1]] * 2 * each) for x in batch]
@@ -330,7 +331,7 @@ class PrivateTrainer:
                 "Only the latest batch can be stepped, and once.", hint="for batch in p.batches(): p.step(batch)"
             )
         assert self._source is not None
-        clipper, noise = self._fitted(), self._noise()
+        noise, clipper = self._noise(), self._fitted()
         total, balance = np.zeros(noise.width, np.int64), 0
         pieces = self._source.pieces(batch, self.physical_batch, self._rng, filled=self._scheme != "fixed")
         with own_chance():
@@ -339,6 +340,8 @@ class PrivateTrainer:
                 total += noise.whole([sums[p] for p in clipper.trained])
                 balance += sums.balance
         self._latest = None
+        if self._ranks.size > 1:
+            self._agree()
         self._take(self._noisy(self._ranks.added(total)))
         if self._clipping == "adaptive":
             adaptive = self._adaptive(self.plan().noise_multiplier)
@@ -422,7 +425,7 @@ class PrivateTrainer:
         self._settle()
         if self._ranks.rank:  # the first process writes
             return
-        plan, to = self.plan(), Path(path)
+        to = Path(path)
         if self._kind != "independent":
             self._check_stepped()
             for other in {*self._paths} - {to}:
@@ -433,25 +436,7 @@ class PrivateTrainer:
         if self._correlated is not None:
             going_on = (self._part_of, self._correlated.state, repr(self._noise().factors))
             checkpoint.write_secret(to, self._run, self._begun, going_on)
-        settings = {
-            "batch_size": self._batch,
-            "max_grad_norm": self._limit,
-            "epsilon": _text(self._epsilon),
-            "delta": _text(self._delta),
-            "noise_multiplier": str(plan.noise_multiplier),
-            "steps": plan.steps,
-            "rows": plan.rows,
-            "counted": self._counted,
-            "sampling": self._scheme,
-            "physical_batch": self.physical_batch,
-            "clipping": self._clipping,
-            "noise": self._kind,
-            "bands": self._bands,
-            "validation_epsilon": _text(self._set_apart or None),
-            "validation_bound": _text(self._validation.bound if self._validation else None),
-            "validations": self._validation.times if self._validation else 1,
-        }
-        content = {"run": self._run, "begun": self._begun, "settings": settings}
+        content = {"run": self._run, "begun": self._begun, "settings": self._settings(self.plan())}
         checkpoint.write(to, {**content, "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()})
 
     @classmethod
@@ -515,6 +500,42 @@ class PrivateTrainer:
         return trainer
 
     # ------------------------------------------------------------------ private
+    def _settings(self, plan: TrainingPlan | None) -> dict[str, Any]:
+        """Return what is public of the run: what was asked for, or planned."""
+        multiplier = self._multiplier if plan is None else plan.noise_multiplier
+        return {
+            "batch_size": self._batch,
+            "max_grad_norm": self._limit,
+            "epsilon": _text(self._epsilon),
+            "delta": _text(self._delta),
+            "noise_multiplier": _text(multiplier),
+            "steps": plan.steps if plan else self._steps,
+            "rows": plan.rows if plan else self._rows,
+            "counted": self._counted,
+            "sampling": self._scheme,
+            "physical_batch": self.physical_batch,
+            "clipping": self._clipping,
+            "noise": self._kind,
+            "bands": self._bands,
+            "validation_epsilon": _text(self._set_apart or None),
+            "validation_bound": _text(self._validation.bound if self._validation else None),
+            "validations": self._validation.times if self._validation else 1,
+        }
+
+    def _agree(self) -> None:
+        """Compare with the other processes what noise and sampling follow from."""
+        clipper, source = self._fitted(), self._source
+        width = sum(p.numel() for p in clipper.trained)
+        noise = GridNoise(Fraction(self._limit), Fraction(1), width, 1, ())
+        self._ranks.agree(
+            settings=(self._settings(self._plan), self._epochs),
+            trained_parameters=[(n, tuple(p.shape), p.requires_grad) for n, p in self.model.named_parameters()],
+            grid=noise.grid.exponent,
+            terms_of_layers=[*clipper.terms],
+            number_of_rows=source.size if source else None,
+            steps_begun=self._begun,
+        )
+
     @property
     def _counted(self) -> bool:
         return self._plan is not None and self._rows is None
@@ -649,11 +670,13 @@ class PrivateTrainer:
         return Relation.REPLACE if self._scheme == "fixed" else Relation.ADD_REMOVE
 
     def _noise(self) -> GridNoise:
-        width, plan = sum(p.numel() for p in self._fitted().trained), self.plan()
-        other = self._correlated is None and self._made is not None and [*self._made.terms] != self._fitted().terms
-        if self._made is None or self._made.width != width or other:
+        if self._flags != [p.requires_grad for p in self.model.parameters()]:
             if self._correlated is not None:
                 raise InvalidParameter("Parameters must stay trained, or frozen, while noise is correlated.")
+            self._made = None
+            self.fit_to(self._example, each=self._each)  # noise follows from these layers, not from a batch's
+        if self._made is None or (self._correlated is None and [*self._made.terms] != self._fitted().terms):
+            plan = self.plan()
             self._made = self._noise_of(plan.noise_multiplier, plan.sampling, plan.steps)
         return self._made
 
@@ -666,7 +689,9 @@ class PrivateTrainer:
 
     def _settle(self) -> None:
         """Count the rows, where their number is private, and solve for the rest."""
-        self._fitted()
+        if not self._agreed:
+            self._agree()
+            self._agreed = True
         if self._plan is None and self._rows is None:
             assert self._epsilon is not None and self._source is not None
             noise = laplace.sample(1 / (self._epsilon * COUNTED), self._rng)
