@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from discreet.errors import InvalidParameter
 from discreet.learn.torch.clipping import Clipper, _whole_rows, clipped_sum, scaled
-from discreet.learn.torch.layers import ALL, SINGLE, TOGETHER, RowSums
+from discreet.learn.torch.layers import ALL, SINGLE, TOGETHER, RowSums, has_full_products
 from tests.learn.torch.nets import NETS, Batch, ce, net
 
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
@@ -268,6 +268,50 @@ def test_norms_of_parameters_in_half_precision_are_no_shorter(kind: torch.dtype)
     for size in range(1, 21):
         (found,) = clipper.sums([torch.randn(1, 128).mul(size).to(kind)], 1.0).values()
         assert float(found.norm()) <= 1.0
+
+
+@pytest.mark.parametrize("name", ["DNNL_DEFAULT_FPMATH_MODE", "ONEDNN_DEFAULT_FPMATH_MODE"])
+def test_digits_that_the_environment_takes_away_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert has_full_products()
+    for mode, full in {"BF16": False, "any": False, "tf32": False, "strict": True, "": True}.items():
+        monkeypatch.setenv(name, mode)
+        assert has_full_products() == full
+
+
+def test_weights_are_applied_in_full_under_autocast() -> None:
+    p, rows = nn.Parameter(torch.zeros(8)), torch.full((16, 8), 1 + 2.0**-12)  # which bfloat16 rounds to 1
+    with torch.autocast("cpu", torch.bfloat16):
+        sums = RowSums()
+        _whole_rows((p, ALL), rows).add(torch.ones(16, dtype=torch.float64), sums)
+    assert torch.equal(sums[p], torch.full((8,), 16 * (1 + 2.0**-12), dtype=torch.float64))
+
+
+@pytest.mark.parametrize("rows", [0, 3, 16, 17])
+def test_parameters_without_a_number_have_sums(rows: int) -> None:
+    p, sums = nn.Parameter(torch.zeros(0)), RowSums()
+    _whole_rows((p, ALL), torch.zeros(rows, 0)).add(torch.ones(rows, dtype=torch.float64), sums)
+    assert sums[p].shape == (0,)
+
+
+def test_memory_for_rows_is_float32_on_the_cpu_whatever_new_tensors_are() -> None:
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        found: Tensor = model(x).square().sum((1, 2))
+        return found
+
+    clipper, batch = Clipper.of(nn.Linear(4, 3), loss, lambda n: [torch.randn(n, 8, 4)]), [torch.randn(9, 8, 4)]
+    wanted = clipper.sums(batch, 1.0)
+    try:
+        torch.set_default_dtype(torch.float64)
+        torch.set_default_device("meta")
+        for _ in range(2):
+            clipper._room._kept = clipper._room._kept[:0]
+            clipper._room.start()
+            assert (clipper._room._kept.dtype, clipper._room._kept.device.type) == (torch.float32, "cpu")
+            got = clipper.sums(batch, 1.0)
+    finally:
+        torch.set_default_device(None)
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(got[p], wanted[p]) for p in clipper.trained)
 
 
 @pytest.mark.parametrize("digits", ["high", "medium"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,10 +20,10 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from discreet.accounting import gaussian, random_allocation
 from discreet.errors import InvalidParameter
 from discreet.learn.torch import PrivateTrainer, checkpoint, clipped_sum, make_private
-from discreet.learn.torch.batches import random_order
+from discreet.learn.torch.batches import RowBatch, random_order
 from discreet.learn.torch.layers import WHOLE
 from discreet.learn.torch.noise import GridNoise
-from discreet.noise.entropy import SystemEntropy
+from discreet.noise.entropy import SystemEntropy, process
 from discreet.privacy.sampling import PoissonEvent
 from tests.learn.torch.nets import ce, net
 
@@ -175,15 +174,19 @@ def test_noise_is_of_the_parameters_that_were_differentiated() -> None:
             break
     again = trainer(model, (torch.randn(N, 3, WIDE), torch.zeros(N).long()), steps=30)
     assert t._noise().sensitivity == again._noise().sensitivity
+    t._latest = batch = RowBatch(4, np.zeros(0, np.int64))
+    model[0].bias.requires_grad_(False)  # and so before a batch without rows
+    t.step(batch)
+    assert t._made is not None and t._made.terms == (1,)
 
 
 def test_noise_that_is_drawn_ahead_is_used_once() -> None:
     noise, rng = GridNoise(Fraction(1), Fraction(1), 1000, 8, (1,)), SystemEntropy()
     used = [noise.drawn(1000, rng) for _ in range(4)]
-    kept = noise._reserve._kept
+    ((_, kept),) = noise._reserve._kept
     assert len(kept)
     for other in (copy.copy(noise._reserve), copy.deepcopy(noise)._reserve, pickle.loads(pickle.dumps(noise))._reserve):
-        assert not len(other._kept)
+        assert not other._kept
     used += [noise.drawn(400, rng), noise.drawn(len(kept) - 400, rng), noise.drawn(1000, rng)]
     together = np.concatenate(used)
     assert list(together[4000 : 4000 + len(kept)]) == list(kept)
@@ -191,16 +194,50 @@ def test_noise_that_is_drawn_ahead_is_used_once() -> None:
     seen: list[Any] = []
     with ThreadPoolExecutor(1) as pool:
         pool.submit(lambda: seen.append(noise._reserve._kept)).result()
-    assert not len(seen[0])
+    assert not seen[0]
 
 
-def test_the_child_of_a_fork_draws_its_own_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["_forks", "os.getpid"])  # the child of a child may have the number of a process
+def test_the_child_of_a_fork_draws_its_own_noise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     noise, rng = GridNoise(Fraction(1), Fraction(1), 1000, 8, (1,)), SystemEntropy()
     for _ in range(2):
         noise.drawn(1000, rng)
-    kept = noise._reserve._kept.copy()
+    ((_, kept),) = noise._reserve._kept
     assert len(kept) == 1000
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(f"discreet.noise.entropy.{name}", -1 if name == "_forks" else lambda: -1)
+    assert (noise.drawn(1000, rng) == kept).mean() < 0.01
+
+
+def test_noise_that_is_drawn_in_the_middle_of_a_request_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise, rng = GridNoise(Fraction(1), Fraction(1), 1000, 8, (1,)), SystemEntropy()
+    for _ in range(2):
+        noise.drawn(1000, rng)
+    assert len(noise._reserve._kept[0][1]) == 1000
+    inner: list[Any] = []
+
+    def handler() -> tuple[int, int]:  # of a signal, where a request looks for its process
+        monkeypatch.undo()
+        inner.append(noise.drawn(1000, rng))
+        return process()
+
+    monkeypatch.setattr("discreet.learn.torch.noise.process", handler)
+    outer = noise.drawn(1000, rng)
+    assert len(inner) == 1 and (outer == inner[0]).mean() < 0.01
+    later = [noise.drawn(1000, rng) for _ in range(8)]
+    for i, one in enumerate([outer, *inner, *later]):
+        assert all((one == other).mean() < 0.01 for other in [outer, *inner, *later][i + 1 :])
+
+
+def test_noise_of_a_request_that_failed_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise, rng = GridNoise(Fraction(1), Fraction(1), 1000, 8, (1,)), SystemEntropy()
+    for _ in range(2):
+        noise.drawn(1000, rng)
+    ((_, kept),) = noise._reserve._kept
+    with monkeypatch.context() as patch:
+        patch.setattr("discreet.learn.torch.noise.process", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            noise.drawn(1000, rng)
+    assert not noise._reserve._kept
     assert (noise.drawn(1000, rng) == kept).mean() < 0.01
 
 

@@ -37,6 +37,7 @@ from discreet.learn.torch.layers import (
     positions,
     upper_squares,
     whole,
+    without_autocast,
 )
 
 Loss: TypeAlias = Callable[..., Tensor]
@@ -169,12 +170,11 @@ class Clipper:
         sums, some = RowSums(), bad if bool(bad.any()) else None
         if clipping == "adaptive":
             sums.balance = int((2 * (s >= 1).long() - 1).masked_fill(out, 0).sum())
-        with torch.autocast(losses.device.type, enabled=False):
-            while parts:  # each with parameters of its own, so that K norms of C/√K make one of C
-                part = parts.pop()
-                if apart:
-                    s = scaled(part.square, limit / math.sqrt(many), clipping).masked_fill_(out, 0)
-                part.add(s, sums, some)
+        while parts:  # each with parameters of its own, so that K norms of C/√K make one of C
+            part = parts.pop()
+            if apart:
+                s = scaled(part.square, limit / math.sqrt(many), clipping).masked_fill_(out, 0)
+            part.add(s, sums, some)
         for p in self.trained:
             if p not in sums:
                 sums[p] = torch.zeros(p.shape, dtype=torch.float64, device=p.device)
@@ -234,7 +234,7 @@ class Clipper:
             raise InvalidParameter(
                 "The model changes in place what entered a layer.", hint="use the operation's own copy"
             )
-        with torch.autocast(losses.device.type, enabled=False):
+        with without_autocast([losses, *self.trained]):  # of each device
             gradients = torch.autograd.grad(losses.sum(), [r.edge for r in records], allow_unused=True)
             return losses.detach(), self._parts(records, gradients, len(losses), kept, each)
 
@@ -439,7 +439,8 @@ def _whole_rows(place: Place, rows: Tensor) -> Factored:
         n, wide = flat.shape
         if flat.dtype == torch.float32 and n <= SINGLE and has_full_products():
             single, even = s.float(), n - n % TOGETHER
-            groups = single[:even].view(-1, 1, TOGETHER), flat[:even].view(-1, TOGETHER, wide)
+            many = even // TOGETHER
+            groups = single[:even].view(many, 1, TOGETHER), flat[:even].view(many, TOGETHER, wide)
             total = torch.bmm(*groups).sum((0, 1), dtype=torch.float64)
             if even < n:
                 total += single[even:] @ flat[even:]

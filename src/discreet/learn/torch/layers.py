@@ -10,7 +10,9 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -50,12 +52,12 @@ class Room:
     """Memory for whole rows that is kept from step to step: fresh memory costs as much as the product in it."""
 
     def __init__(self) -> None:
-        self._kept, self._wanted = torch.empty(0), 0
+        self._kept, self._wanted = torch.empty(0, dtype=torch.float32, device="cpu"), 0
 
     def start(self) -> None:
         """Begin a step: what was taken before is taken anew."""
         if len(self._kept) < self._wanted <= _KEPT:
-            self._kept = torch.empty(self._wanted)
+            self._kept = torch.empty(self._wanted, dtype=torch.float32, device="cpu")
         self._wanted = 0
 
     def take(self, like: Tensor, *shape: int) -> Tensor:
@@ -112,7 +114,8 @@ class Factored:
         factors = self.factors
         if bad is not None:  # since 0 times NaN is NaN; the factors themselves may be the caller's own tensors
             factors = [x.masked_fill(bad.reshape(-1, *[1] * (x.dim() - 1)), 0) for x in factors]
-        self.sum(factors, s, sums)
+        with without_autocast(factors):
+            self.sum(factors, s, sums)
 
 
 class RowSums(dict[nn.Parameter, Tensor]):
@@ -225,10 +228,30 @@ def _products(gram: Callable[[Tensor], Tensor], of_a: Tensor, wide: int, g: Tens
 
 def has_full_products() -> bool:
     """Whether torch makes products of float32 in all their digits."""
+    if _in_few_digits() or _FEW_AT_START:
+        return False
     try:
         return torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # it was set by backend, in one of which it may be lower
         return False
+
+
+def _in_few_digits() -> bool:
+    """Return whether oneDNN was asked to, as bfloat16 on aarch64."""
+    asked = (os.environ.get(f"{name}_DEFAULT_FPMATH_MODE", "") for name in ("DNNL", "ONEDNN"))
+    return any(mode.lower() not in ("", "strict") for mode in asked)
+
+
+_FEW_AT_START = _in_few_digits()
+
+
+@contextmanager
+def without_autocast(tensors: Iterable[Tensor]) -> Iterator[None]:
+    """Leave products of these tensors in their own dtype, on whatever devices they are."""
+    with ExitStack() as stack:
+        for kind in {x.device.type for x in tensors}:
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
 
 
 def upper_squares(x: Tensor) -> Tensor:

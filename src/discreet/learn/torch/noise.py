@@ -7,7 +7,6 @@ References:
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from discreet.learn.torch.clipping import LARGEST_LIMIT, SMALLEST_LIMIT
 from discreet.learn.torch.layers import LEAST_GAMMA, SINGLE, TOGETHER, WHOLE
 from discreet.mechanisms.streams.square_root import Factorization
 from discreet.noise import gaussian
-from discreet.noise.entropy import Entropy
+from discreet.noise.entropy import Entropy, process
 from discreet.noise.lattice import Grid
 
 LARGEST_PIECE = 1 << 20
@@ -43,19 +42,26 @@ class _Reserve(threading.local):
     """
 
     def __init__(self) -> None:
-        self._kept, self._process, self._times = np.zeros(0, np.int64), 0, 0
+        self._kept: list[tuple[tuple[int, int], NDArray[np.int64]]] = []
+        self._times = 0
 
     def __reduce__(self) -> tuple[type[_Reserve], tuple[()]]:
         return _Reserve, ()
 
     def take(self, size: int, draw: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
         while True:
-            kept, process = self._kept, os.getpid()
-            if process != self._process or len(kept) < size:
+            # Out of its place while it is used: a signal handler that draws in between finds nothing, and what an error
+            # breaks off is lost. A fork, before or in between, is seen at the end: the child draws anew.
+            try:
+                owner, kept = self._kept.pop()
+            except IndexError:
+                owner, kept = (-1, -1), np.zeros(0, np.int64)
+            now = process()
+            if owner != now or len(kept) < size:
                 self._times = min(self._times + 1, max(1, _AHEAD // max(size, 1)))  # one step's at first
                 kept = draw(size * self._times)
-            self._kept, self._process = kept[size:], process
-            if process == os.getpid():
+            if now == process():
+                self._kept.append((now, kept[size:]))
                 return kept[:size]
 
 
