@@ -58,24 +58,24 @@ def command(confidence: float, as_json: bool, plot: str | None, show_sql: bool, 
             plan = replace(plan, left=None, outlook="")
     if plot is not None:
         writing.choice(plot, plan, confidence, guesses)
-    if plan.stages is not None or plan.outer is not None:
+    if plan.stages is not None:
         _say_whole(plan, as_json=as_json, show_sql=show_sql)
         return
-    found = {name: _error(plan, name, confidence, guesses) for name in plan.columns}
+    found = {name: plan.error_or_none(name, confidence, assuming=guesses) for name in plan.columns}
     cost = plan.charge.guarantee
     if as_json:
         answer = {"columns": plan.columns, "errors": found, "confidence": confidence, "rows": asked_for.rows}
         answer |= {"notes": plan.notes}
         if plan.outlook:
             answer |= {"left": None if plan.left is None else amounts(plan.left), "outlook": plan.outlook}
-        if plan.query.truncation:
+        if plan.outer is None and plan.query.truncation:
             answer["truncation"] = report_errors(plan.query)
         output.say_json({**answer, "cost": amounts(cost), "sql": plan.sql, "explanation": plan.explain()})
         return
-    noisy = [name for name in plan.columns if plan.query.has_interval(name)]
+    noisy = list(filter(plan.is_noisy, plan.columns))
     shown = [[name, _shown(found[name]), _where(plan, name, guesses)] for name in noisy]
     output.say(render(["column", f"± at {confidence * 100:.4g} %", "where"], shown, align=_SIDES))
-    for line in report_lines(plan.query):
+    for line in report_lines(plan.query) if plan.outer is None else ():
         output.say(line)
     output.say(f"\nIt would cost {spelled(cost)}.{f' {plan.outlook}' if plan.outlook else ''}")
     for note in plan.notes:
@@ -87,7 +87,7 @@ def command(confidence: float, as_json: bool, plot: str | None, show_sql: bool, 
 
 
 def _say_whole(plan: Plan, *, as_json: bool, show_sql: bool) -> None:
-    """Say a plan whose errors follow from its first stage, or from the noisy tables that it computes with."""
+    """Say a plan whose errors follow from its first stage."""
     cost, stages = amounts(plan.charge.guarantee), plan.stages
     if as_json:
         answer = {"columns": plan.columns, "notes": plan.notes, "cost": cost, "sql": plan.sql}
@@ -102,14 +102,6 @@ def _say_whole(plan: Plan, *, as_json: bool, show_sql: bool) -> None:
         output.say(f"\n{plan.sql}")
 
 
-def _error(plan: Plan, column: str, confidence: float, guesses: dict[str, Any] | None) -> float | None:
-    """Return the error, or None when it depends on more than what is guessed, or the column is no number."""
-    try:
-        return plan.error(column, confidence=confidence, assuming=guesses)
-    except InvalidParameter:
-        return None
-
-
 _SIDES: tuple[Align, ...] = ("left", "right", "left")
 
 
@@ -118,11 +110,11 @@ def _shown(error: float | None) -> str:
 
 
 def _where(plan: Plan, column: str, guesses: dict[str, Any]) -> str:
-    if _error(plan, column, 0.95, None) is not None:
+    if plan.error_or_none(column) is not None:
         return "whatever the result"
-    if _error(plan, column, 0.95, {"rows": guesses["rows"]}) is not None:
+    if plan.error_or_none(column, assuming={"rows": guesses["rows"]}) is not None:
         return f"it is over {int(guesses['rows']):,} rows"
-    if _error(plan, column, 0.95, guesses) is not None:
+    if plan.error_or_none(column, assuming=guesses) is not None:
         return "the result is as assumed"
     try:
         return f"its rank is off by {plan.rank_error(column):,.3g} rows or less at 95 %"

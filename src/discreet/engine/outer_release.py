@@ -13,12 +13,14 @@ from discreet.backends.sandbox import FAILURES, Sandbox, naming_failures, open_t
 from discreet.backends.source import identifier
 from discreet.backends.view import read_as
 from discreet.catalog.types import OF_CELLS, Type
+from discreet.engine.outer_errors import foreseen
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
+from discreet.plan.outer import public_columns
 from discreet.plan.query import confidence_level
 from discreet.plan.question import numbered
 from discreet.post.redraw import PAIRS, Rows, can_redraw, redrawn, spread
-from discreet.query.lineage import Columns, Follows, Traced, traced
+from discreet.query.lineage import Follows, Traced
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar, TableSchema
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
     from discreet.plan.query import Query
     from discreet.privacy.exact import Real
     from discreet.query.split import FedResult
-
-MOST_PUBLIC = 2_000_000
-"""Rows of a public table that an outer query reads."""
 
 ReadPublic = Callable[[str], Sequence[tuple[Any, ...]]]
 """Runs a statement over public tables."""
@@ -51,10 +50,10 @@ def tried(plan: Plan) -> Plan:
                     hint="ask for each value by itself: QUANTILE_CONT(x, 0.5)",
                 )
         shapes = {name: _types(columns) for name, columns in outer.parts.items()}
-        found = rehearsed(outer.sql, shapes | {t.name: _public_columns(t, outer.sql) for t in outer.public})
+        found = rehearsed(outer.sql, shapes | {t.name: public_columns(t, outer.sql) for t in outer.public})
     except UnsupportedQuery as error:
         raise (outer.refused or error) from None
-    return replace(plan, outer=replace(outer, columns=tuple(numbered(found))))
+    return replace(plan, outer=replace(outer, columns=tuple(numbered(found)), foresee=foreseen))
 
 
 def type_of_result(sql: str, parts: Mapping[str, PartColumns], public: Sequence[TableSchema]) -> Type:
@@ -64,7 +63,7 @@ def type_of_result(sql: str, parts: Mapping[str, PartColumns], public: Sequence[
         UnsupportedQuery: the query cannot run, or has other columns.
     """
     shapes = {name: _types(columns) for name, columns in parts.items()}
-    found = rehearsed(sql, shapes | {t.name: _public_columns(t, sql) for t in public}, types=True)
+    found = rehearsed(sql, shapes | {t.name: public_columns(t, sql) for t in public}, types=True)
     kind = read_as(found[0]) if len(found) == 1 else None
     if kind is None:
         raise UnsupportedQuery(
@@ -156,7 +155,7 @@ class OuterRelease(Release):
     def has_interval(self, column: str) -> bool:
         """Tell whether cells of an output column have intervals."""
         self.check_column(column)
-        return self._follows[self.outer.columns.index(column)] in (Follows.ONE, Follows.SEVERAL)
+        return Follows.PUBLIC < self._follows[column] < Follows.UNKNOWN
 
     def check_column(self, name: str) -> None:
         """Check that there is such an output column.
@@ -180,7 +179,7 @@ class OuterRelease(Release):
         if not self.has_interval(column):
             return [None] * len(self._found)
         place = self.outer.columns.index(column)
-        if self._follows[place] is Follows.ONE:
+        if self._follows[column] < Follows.SUM:
             shown, found = self._from_ends(place, level)
         else:
             shown, runs = self._runs()
@@ -189,20 +188,16 @@ class OuterRelease(Release):
         return _in_order(self._found, shown, found)
 
     @cached_property
-    def _traced(self) -> Traced | None:
-        tables: dict[str, Columns] = {name: _follows_of(self.parts[name]) for name in self.outer.parts}
-        tables |= {t.name: [(n, Follows.PUBLIC) for n, _ in self._tables[t.name][0]] for t in self.outer.public}
-        return traced(self.outer.sql, tables)
+    def _traced(self) -> Traced:
+        return self.plan.traced
 
     @cached_property
-    def _follows(self) -> list[Follows]:
+    def _follows(self) -> dict[str, Follows]:
         """The way in which each output column follows from noisy numbers."""
-        found = self._traced
-        if found is None or len(found.lineage.columns) != len(self.outer.columns):
-            return [Follows.UNKNOWN] * len(self.outer.columns)
-        known = {Follows.PUBLIC} if found.lineage.is_chosen else {Follows.PUBLIC, Follows.ONE}
-        known |= {Follows.SEVERAL} if not found.lineage.is_chosen and can_redraw(self.plan) else set()
-        return [f if f in known else Follows.UNKNOWN for _, f in found.lineage.columns]
+        lineage = self._traced.lineage
+        known = {Follows.PUBLIC} if lineage.is_chosen else {Follows.PUBLIC, Follows.LINEAR, Follows.ONE}
+        known |= {Follows.SUM, Follows.SEVERAL} if not lineage.is_chosen and can_redraw(self.plan) else set()
+        return {c.name: c.follows if c.follows in known else Follows.UNKNOWN for c in lineage.columns}
 
     def _from_ends(self, place: int, level: Fraction) -> tuple[Rows, list[Any]]:
         """Return rows of the outer query, and intervals of a column from those of the noisy numbers."""
@@ -232,7 +227,6 @@ class OuterRelease(Release):
 
     def _again(self, sandbox: Sandbox, rows: Mapping[str, Rows]) -> Rows | None:
         """Return the rows of the outer query over other noisy values; None where it fails, or has other rows."""
-        assert self._traced is not None
         for name, own in rows.items():
             kinds = [(n, "DOUBLE" if kind == "BIGINT" else kind) for n, kind in self._tables[name][0]]
             sandbox.fill(name, kinds if own and _has_reals(own) else self._tables[name][0], own)
@@ -240,11 +234,10 @@ class OuterRelease(Release):
             _, found = sandbox.run(self._traced.unordered)
         except FAILURES:
             return None
-        public = [i for i, f in enumerate(self._follows) if f is Follows.PUBLIC]
-        keys = [[row[i] for i in public] for row in found]
+        keys = self._traced.public_cells(found)
         if not rows:
             self._keys = keys
-        return found if keys == self._keys else None
+        return found if keys is not None and keys == self._keys else None
 
     def nonnegative(self) -> Never:
         """Refuse: numbers of an outer query may be of any sign.
@@ -260,15 +253,11 @@ class OuterRelease(Release):
     def notes(self) -> tuple[str, ...]:
         """The facts to know beside the numbers, in sentences."""
         told = [note for part in self.parts.values() for note in part.notes]
-        by = {
-            follows: [n for n, f in zip(self.columns, self._follows, strict=True) if f is follows]
-            for follows in Follows
-        }
-        redraw = f"The ± of {_listed(by[Follows.SEVERAL])} is from {2 * PAIRS} runs with the noise drawn again."
-        unknown = (
-            f"No ± is known of {_listed(by[Follows.UNKNOWN])}: noise chooses the rows, or more than sums and ratios."
-        )
-        own = [*([redraw] if by[Follows.SEVERAL] else []), *([unknown] if by[Follows.UNKNOWN] else [])]
+        several = [n for n, f in self._follows.items() if f in (Follows.SUM, Follows.SEVERAL)]
+        rest = [n for n, f in self._follows.items() if f is Follows.UNKNOWN]
+        redraw = f"The ± of {_listed(several)} is from {2 * PAIRS} runs with the noise drawn again."
+        unknown = f"No ± is known of {_listed(rest)}: noise chooses the rows, or more than sums and ratios."
+        own = [*([redraw] if several else []), *([unknown] if rest else [])]
         return tuple(dict.fromkeys([*self.outer.notes, *own, *told]))
 
     @property
@@ -297,13 +286,6 @@ class OuterRelease(Release):
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names))
-
-
-def _follows_of(part: Release) -> Columns:
-    """Return how the columns of a part follow from noise: each number with an interval is a noisy one by itself."""
-    query = part.query
-    kinds = [(n, query.column(n).key is not None, query.has_interval(n)) for n in part.columns]
-    return [(n, Follows.PUBLIC if key else Follows.ONE if sure else Follows.UNKNOWN) for n, key, sure in kinds]
 
 
 def _ends(part: Release, side: int, level: Fraction) -> Rows:
@@ -338,19 +320,6 @@ def _types(columns: Sequence[tuple[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _public_cells(table: TableSchema, sql: str, public: ReadPublic) -> tuple[list[tuple[str, str]], Any]:
-    columns = _public_columns(table, sql)
+    columns = public_columns(table, sql)
     listed = ", ".join(identifier(n) for n, _ in columns)
     return columns, public(f"SELECT {listed} FROM main.{identifier(table.name)}")
-
-
-def _public_columns(table: TableSchema, sql: str) -> list[tuple[str, str]]:
-    """Return the columns of a public table that the outer query may read."""
-    if (table.rows or 0) > MOST_PUBLIC:
-        raise UnsupportedQuery(
-            f"The public table {table.name!r} has more than {MOST_PUBLIC:,} rows, too many for a query over results.",
-            hint="join it inside the measured part",
-        )
-    text = sql.lower()
-    every = "*" in text or "natural" in text
-    kinds = [(n, k.value) for n, k in table.columns.items() if k is not None]
-    return [(n, k) for n, k in kinds if every or n.lower() in text] or kinds[:1]

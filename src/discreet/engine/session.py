@@ -910,7 +910,6 @@ class Session:
     def _least(self, parameters: QueryParameters, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
         """Return the plan of least ε that has the wanted errors."""
         from discreet.plan.least import least
-        from discreet.plan.plan import alone
 
         account = self._account
         if parameters.chosen == "auto":
@@ -925,11 +924,10 @@ class Session:
                 hint="leave epsilon out to have the least one for this error",
             )
         try:
-            found = least(lambda e: parameters.at_once(prepared, e).query, wanted, account.budget.per_query)
+            return least(lambda e: parameters.at_once(prepared, e), wanted, account.budget.per_query)
         except (MissingBounds, NotPrivate):
             parameters.complete(self._desk.tables, Fraction(1))  # names all that is missing
             raise
-        return alone(found, account.population)
 
     def _parameters(
         self,

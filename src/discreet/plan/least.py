@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter
-from discreet.plan.assumed import ROWS, Assumed
+from discreet.plan.assumed import ROWS
 from discreet.privacy.exact import Real, below, exact, positive
 from discreet.privacy.guarantee import decimal
 
 if TYPE_CHECKING:
-    from discreet.plan.query import Query
+    from discreet.plan.outer import Foreseen
+    from discreet.plan.plan import Plan
 
 LEAST_EPSILON = Fraction(1, 10**6)
 """The least ε of a query; far below it, reports of errors would leave the range of floats."""
@@ -38,11 +39,11 @@ class WantedErrors:
     confidence: Fraction
     assuming: Mapping[str, Real] | None
 
-    def worst(self, plan: Query) -> tuple[float, str]:
+    def worst(self, plan: Plan) -> tuple[float, str]:
         """Return the largest share of its target that a column's error takes, and which column; at most 1 when all are
         met.
         """
-        assumed = Assumed.of(plan, self.assuming)
+        assumed = plan.foreseen(self.assuming)
         self._check(plan, assumed)
         shares = []
         for column, error in self.errors.items():
@@ -53,10 +54,12 @@ class WantedErrors:
             shares.append((found / target if target > 0 else math.inf, column))
         return max(shares)
 
-    def _check(self, plan: Query, assumed: Assumed) -> None:
+    def _check(self, plan: Plan, assumed: Foreseen) -> None:
         """Refuses a guess at what the query does not have."""
-        means = any(e.over is not None for _, c in plan.question.outer.columns for e in c.walk())
-        unknown = [k for k in assumed.sizes if k not in plan.columns and k != ROWS]
+        queries = [output.query for output in plan.outputs.values()]
+        means = any(e.over is not None for q in queries for _, c in q.question.outer.columns for e in c.walk())
+        known = {ROWS, *plan.columns, *(name for q in queries for name in q.columns)}
+        unknown = [k for k in assumed.sizes if k not in known]
         if unknown and not means:
             raise InvalidParameter(
                 f"assuming says what {unknown[0]!r:.60} is, which the result does not have.",
@@ -80,7 +83,7 @@ def read_wanted(errors: object, confidence: Fraction, assuming: Mapping[str, Rea
     return WantedErrors(errors, confidence, assuming)
 
 
-def least(make: Callable[[Fraction], Query], wanted: WantedErrors, cap: Fraction) -> Query:
+def least(make: Callable[[Fraction], Plan], wanted: WantedErrors, cap: Fraction) -> Plan:
     """Return the plan of least ε that has the wanted errors: ε has three digits, rounded up, and is at most `cap`.
 
     Raises:
@@ -89,7 +92,7 @@ def least(make: Callable[[Fraction], Query], wanted: WantedErrors, cap: Fraction
     """
     top = max(_index(cap), 0)
     low, high, at, steps = -1, top + 1, min(_index(Fraction(1)), top), 0
-    best: Query | None = None
+    best: Plan | None = None
     column = ""
     while high - low > 1:
         epsilon = min(_epsilon(at), cap)
@@ -141,7 +144,7 @@ def _amount(column: str, error: Real) -> tuple[Fraction, bool]:
     return positive(name, error), False
 
 
-def _target(column: str, error: Real, assumed: Assumed) -> float:
+def _target(column: str, error: Real, assumed: Foreseen) -> float:
     """Return the wanted error in the column's own units, rounded down."""
     amount, relative = _amount(column, error)
     if not relative:

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from discreet.catalog.schema import TableSchema
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
+from discreet.query.lineage import Follows, Traced, TracedColumn, traced
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar
+    from discreet.plan.query import Query
+    from discreet.privacy.exact import Real
     from discreet.query.split import FedResult
 
 PartColumns: TypeAlias = "Sequence[tuple[str, Type | None]]"
 """The columns of a part's noisy table."""
+
+
+class Foreseen(Protocol):
+    """Errors of a result's columns before the data, at public guesses (`plan/assumed.py`)."""
+
+    @property
+    def sizes(self) -> Mapping[str, Fraction]: ...
+    def error(self, column: str, confidence: Fraction) -> float: ...
+    def value(self, column: str) -> Fraction: ...
+
+
+Foresee: TypeAlias = "Callable[[Any, Mapping[str, Real] | None], Foreseen]"
+
+MOST_PUBLIC = 2_000_000
+"""Rows of a public table that an outer query reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +51,7 @@ class OuterQuery:
         refused: what is said where it cannot run, as the text was refused as a query of its own before it was split.
         fed: the results that parts read as a value: each is computed from its own parts, which are measured first.
         values: the values of these; empty until they were measured.
+        foresee: finds the errors of its columns before the data, of a plan and guesses; None until it was tried.
     """
 
     text: str
@@ -44,6 +64,17 @@ class OuterQuery:
     said: tuple[str, ...] = ()
     fed: tuple[FedResult, ...] = ()
     values: tuple[Scalar, ...] = ()
+    foresee: Foresee | None = field(default=None, repr=False, compare=False)
+
+    def traced(self, queries: Mapping[str, Query]) -> Traced:
+        """Return how its columns follow from those of the parts' queries, as far as that is known."""
+        tables = {name: [_traced_column(name, queries[name], n) for n, _ in self.parts[name]] for name in self.parts}
+        for t in self.public:
+            tables[t.name] = [TracedColumn(n, Follows.PUBLIC) for n, _ in public_columns(t, self.sql)]
+        found = traced(self.sql, tables)
+        if found is None or len(found.lineage.columns) != len(self.columns):
+            return Traced.unknown(self.sql, self.columns)
+        return replace(found, lineage=found.lineage.called(self.columns))
 
     @property
     def results(self) -> list[str]:
@@ -63,6 +94,27 @@ class OuterQuery:
         said = f"The result is computed from the noisy tables of {measured}, which are what was paid for."
         fed = ["What reads a result is measured for its noisy value, and its ± is of that query."] if self.fed else []
         return (*self.said, said, *fed, *self.results, *empty, *hidden)
+
+
+def public_columns(table: TableSchema, sql: str) -> list[tuple[str, str]]:
+    """Return the columns of a public table that the outer query may read."""
+    if (table.rows or 0) > MOST_PUBLIC:
+        raise UnsupportedQuery(
+            f"The public table {table.name!r} has more than {MOST_PUBLIC:,} rows, too many for a query over results.",
+            hint="join it inside the measured part",
+        )
+    text = sql.lower()
+    every = "*" in text or "natural" in text
+    kinds = [(n, k.value) for n, k in table.columns.items() if k is not None]
+    return [(n, k) for n, k in kinds if every or n.lower() in text] or kinds[:1]
+
+
+def _traced_column(part: str, query: Query, name: str) -> TracedColumn:
+    """Return how a column of a part follows from noise: each number with an interval is a noisy one by itself."""
+    node = query.column(name)
+    noisy = Follows.LINEAR if node.affine() is not None else Follows.ONE
+    follows = noisy if query.has_interval(name) else Follows.UNKNOWN
+    return TracedColumn(name, Follows.PUBLIC if node.key is not None else follows, ((part, name),))
 
 
 def _shown(value: Scalar) -> str:

@@ -12,16 +12,18 @@ from typing import Protocol
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
+from discreet.plan.assumed import Assumed
 from discreet.plan.auto_bounds.queries import CapsQuery, Choice, RangesQuery
 from discreet.plan.decided import Drawing
 from discreet.plan.explain import citations, explain
 from discreet.plan.flows.network import Flow, FlowPayer, Network
 from discreet.plan.needs import compared
-from discreet.plan.outer import OuterQuery
-from discreet.plan.query import Query, claim_in_stages, claim_of_all
+from discreet.plan.outer import Foreseen, OuterQuery
+from discreet.plan.query import Query, claim_in_stages, claim_of_all, confidence_level
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget, words
+from discreet.query.lineage import Follows, Traced
 from discreet.verify.claim import Look, PlanClaim
 from discreet.verify.flows import FlowClaim
 from discreet.verify.parts import part_reasons
@@ -157,7 +159,7 @@ class Plan:
         """
         if self.outer is not None:
             raise InvalidParameter(
-                "this plan is of SQL over results.", hint="look at .outputs, its measured parts, or leave error= out"
+                "this plan is of SQL over results, and has several parts.", hint="look at .outputs, its measured parts"
             )
         if len(self.outputs) == 1:
             (output,) = self.outputs.values()
@@ -260,6 +262,12 @@ class Plan:
         """The names of the result's columns."""
         return self.query.columns if self.outer is None else [*self.outer.columns]
 
+    @cached_property
+    def traced(self) -> Traced:
+        """How the columns of its outer query follow from noisy numbers."""
+        assert self.outer is not None
+        return self.outer.traced({name: output.query for name, output in self.outputs.items()})
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What its numbers leave out, in sentences, as far as it is known before the data."""
@@ -287,11 +295,34 @@ class Plan:
                 what a first stage chooses.
         """
         if self.outer is not None:
-            raise InvalidParameter(
-                f"the error of {column!r} follows from the noisy tables that it is computed from.",
-                hint="the release has intervals of the columns for which they are known",
-            )
+            return self.foreseen(assuming).error(column, confidence_level(confidence))
         return self._settled.error(column, confidence, assuming=assuming)
+
+    def foreseen(self, assuming: Mapping[str, Real] | None) -> Foreseen:
+        """Return the errors of its columns before the data, at public guesses.
+
+        Raises:
+            InvalidParameter: guesses that are no numbers.
+        """
+        if self.outer is None:
+            return Assumed.of(self._settled, assuming)
+        assert self.outer.foresee is not None  # it was tried
+        return self.outer.foresee(self, assuming)
+
+    def error_or_none(
+        self, column: str, confidence: Real = Fraction(19, 20), *, assuming: Mapping[str, Real] | None = None
+    ) -> float | None:
+        """Return the same, or None where it depends on more than what is guessed."""
+        try:
+            return self.error(column, confidence, assuming=assuming)
+        except InvalidParameter:
+            return None
+
+    def is_noisy(self, column: str) -> bool:
+        """Tell whether an output column has numbers that noise moves, as far as that is known."""
+        if self.outer is not None:
+            return self.traced.column(column).follows is not Follows.PUBLIC
+        return self.query.has_interval(column)
 
     def rank_error(self, column: str, confidence: Real = Fraction(19, 20)) -> float:
         """How many rows the rank of a quantile is off by, or less, with probability `confidence`, where values lie
@@ -345,7 +376,10 @@ class Plan:
         for name, output in self.outputs.items():
             lines += [f" {name}:"] if name else []
             lines += [*output.query.errors, *self.notes_of(name)]
-        lines += [] if self.outer is None else self.outer.notes
+        if self.outer is not None:
+            known = [(n, self.error_or_none(n)) for n in self.columns if self.is_noisy(n)]
+            errors = [f"  {n}: ± {width:,.6g} at 95 %".replace("inf", "∞") for n, width in known if width is not None]
+            lines += [*([" the result:", *errors] if errors else []), *self.outer.notes]
         return "\n".join(lines)
 
     __repr__ = __str__

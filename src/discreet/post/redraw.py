@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from discreet.post.evaluate import evaluate
 
 if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
+    from discreet.mechanisms.additive import Additive
+    from discreet.plan.plan import Plan, PlanOutput
     from discreet.post.noisy_table import NoisyTable
 
 PAIRS = 100
@@ -27,8 +28,8 @@ BENT = 0.1
 """How far the two runs of a draw may differ, of their size together, before a column does not count as smooth."""
 
 Rows: TypeAlias = "Sequence[Sequence[Any]]"
-Run: TypeAlias = "Callable[[Mapping[str, Rows]], Rows]"
-"""The rows of the outer query over other values in the noisy tables."""
+Place: TypeAlias = tuple[int, int]
+"""Which measurement, and which of its columns."""
 
 
 @dataclass(slots=True)
@@ -55,24 +56,27 @@ def redrawn(plan: Plan, tables: Mapping[str, NoisyTable]) -> Iterator[tuple[dict
     kept = json.dumps([t.to_json() for t in tables.values()], sort_keys=True)
     rng = _Stream(hashlib.sha256(kept.encode()).digest())
     for _ in range(PAIRS):
-        drawn: dict[tuple[int, int], list[int]] = {}
+        drawn: dict[Place, list[int]] = {}
         for name, output in plan.outputs.items():
-            place, rows = output.place, len(tables[name].cells)
-            for i, noise in enumerate(output.query.allocation.noises):
-                key = (0, i) if place is None else (place.measurement, place.columns[i])
+            for key, noise in column_places(output):
                 if key not in drawn:
-                    drawn[key] = noise.add([0] * rows, rng)
-        yield (_moved(plan, tables, drawn, 1), _moved(plan, tables, drawn, -1))
+                    drawn[key] = noise.add([0] * len(tables[name].cells), rng)
+        yield (moved(plan, tables, drawn, 1), moved(plan, tables, drawn, -1))
 
 
-def _moved(
-    plan: Plan, tables: Mapping[str, NoisyTable], drawn: Mapping[tuple[int, int], Sequence[int]], sign: int
+def column_places(output: PlanOutput) -> list[tuple[Place, Additive]]:
+    """Return for each noisy column of a part which measured one it is, and its noise."""
+    place, noises = output.place, output.query.allocation.noises
+    return [((0, i) if place is None else (place.measurement, place.columns[i]), z) for i, z in enumerate(noises)]
+
+
+def moved(
+    plan: Plan, tables: Mapping[str, NoisyTable], drawn: Mapping[Place, Sequence[int]], sign: int
 ) -> dict[str, Rows]:
+    """Return the rows of all parts with the numbers of each measured column moved."""
     found: dict[str, Rows] = {}
     for name, output in plan.outputs.items():
-        place, table = output.place, tables[name]
-        columns = range(len(output.query.allocation.noises))
-        moves = [drawn[(0, i) if place is None else (place.measurement, place.columns[i])] for i in columns]
+        table, moves = tables[name], [drawn[key] for key, _ in column_places(output)]
         cells = tuple(
             tuple(c + sign * m[k] for c, m in zip(row, moves, strict=True)) for k, row in enumerate(table.cells)
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlglot import exp
 
@@ -21,27 +21,42 @@ class Follows(IntEnum):
 
     PUBLIC = 0
     """From none."""
-    ONE = 1
+    LINEAR = 1
+    """Affine in one, with public coefficients."""
+    ONE = 2
     """From one, rising or falling with it."""
-    SEVERAL = 2
+    SUM = 3
+    """Affine in several, with public coefficients."""
+    SEVERAL = 4
     """Smoothly from several."""
-    UNKNOWN = 3
+    UNKNOWN = 5
     """In another way."""
 
 
-Columns: TypeAlias = Sequence[tuple[str, Follows]]
+class TracedColumn(NamedTuple):
+    """A column: its name, how it follows from noisy numbers, and the columns of tables whose cells are its own.
+
+    It has one such column, or one for each side of a UNION; none where it is computed.
+    """
+
+    name: str
+    follows: Follows
+    origins: tuple[tuple[str, str], ...] = ()
+
+
+Columns: TypeAlias = Sequence[TracedColumn]
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
     """How the columns of a query follow from noisy numbers, and whether noise chooses its rows."""
 
-    columns: tuple[tuple[str, Follows], ...]
+    columns: tuple[TracedColumn, ...]
     is_chosen: bool = False
 
     def called(self, columns: Sequence[str]) -> Lineage:
         """Return the same columns, the first ones renamed."""
-        renamed = tuple((n, f) for n, (_, f) in zip(columns, self.columns, strict=False))
+        renamed = tuple(c._replace(name=n) for n, c in zip(columns, self.columns, strict=False))
         return replace(self, columns=(*renamed, *self.columns[len(columns) :]))
 
 
@@ -51,11 +66,28 @@ class Traced:
 
     Attributes:
         lineage: of its rows.
-        unordered: the text without the outermost ORDER BY, whose rows stand in an order that noise does not change.
+        unordered: the text with an order by public columns in place of the outermost ORDER BY.
+        is_sorted: whether a window sorts rows, so that rows with the same public cells may stand in any order.
     """
 
     lineage: Lineage
     unordered: str
+    is_sorted: bool = False
+
+    def public_cells(self, rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]] | None:
+        """Return the public cells of each row of `unordered`; None where these do not tell which row is which."""
+        places = [i for i, c in enumerate(self.lineage.columns) if c.follows is Follows.PUBLIC]
+        found = [tuple(row[i] for i in places) for row in rows]
+        return None if self.is_sorted and len(set(map(repr, found))) < len(found) else found
+
+    @classmethod
+    def unknown(cls, sql: str, columns: Sequence[str]) -> Traced:
+        """Return the lineage of a query with these columns, of which nothing is known."""
+        return cls(Lineage(tuple(TracedColumn(n, Follows.UNKNOWN) for n in columns), True), sql)
+
+    def column(self, name: str) -> TracedColumn:
+        """Return an output column."""
+        return next(c for c in self.lineage.columns if c.name == name)
 
 
 def traced(sql: str, tables: Mapping[str, Columns]) -> Traced | None:
@@ -66,8 +98,11 @@ def traced(sql: str, tables: Mapping[str, Columns]) -> Traced | None:
     except _UnknownError:
         return None
     if not tree.args.get("limit") and not tree.args.get("offset"):
-        tree.set("order", None)
-    return Traced(found, tree.sql(dialect="duckdb", comments=False))
+        places = [i for i, c in enumerate(found.columns, 1) if c.follows is Follows.PUBLIC]
+        terms = [exp.Ordered(this=exp.Literal.number(i), nulls_first=False) for i in places]
+        tree.set("order", exp.Order(expressions=terms) if terms else None)
+    is_sorted = any(window.args.get("order") for window in tree.find_all(exp.Window))
+    return Traced(found, tree.sql(dialect="duckdb", comments=False), is_sorted)
 
 
 class _UnknownError(Exception):
@@ -97,7 +132,10 @@ def _set_operation(tree: exp.SetOperation, tables: _Tables, around: _Scope) -> L
     left, right = (_query(side, tables, around) for side in (tree.this, tree.expression))
     if len(left.columns) != len(right.columns) or tree.args.get("by_name"):
         raise _UnknownError
-    columns = tuple((n, max(a, b)) for (n, a), (_, b) in zip(left.columns, right.columns, strict=True))
+    columns = tuple(
+        TracedColumn(a.name, _worst(a.follows, b.follows), (*a.origins, *b.origins) if a.origins and b.origins else ())
+        for a, b in zip(left.columns, right.columns, strict=True)
+    )
     every = isinstance(tree, exp.Union) and not tree.args.get("distinct")
     chosen = left.is_chosen or right.is_chosen or (not every and _is_noisy(columns))
     return Lineage(columns, chosen or _is_cut_by_noise(tree, columns, tables, ()))
@@ -108,17 +146,20 @@ def _select(tree: exp.Select, tables: _Tables, around: _Scope) -> Lineage:
     sources = [_source(s.this, tables) for s in ([] if first is None else [first, *joins])]
     scope: _Scope = (*sources, *around)
     conditions = [tree.args[c].this for c in ("where", "having", "qualify") if tree.args.get(c)]
+    matched = False
     for j in joins:
-        if j.args.get("using") or j.method:
+        using = [e.name.lower() for e in j.args.get("using") or []]
+        if j.method or (using and (j.side not in ("", "LEFT") or tree.is_star)):
             raise _UnknownError
         conditions += [j.args["on"]] if j.args.get("on") else []
+        matched |= any(c.follows for _, s in sources for c in s.columns if c.name.lower() in using)
     group = tree.args.get("group")
     if group is not None and any(part for name, part in group.args.items() if name != "expressions"):
         raise _UnknownError
     items = [_item(e, tables, scope) for e in tree.expressions]
     columns = tuple(c for item in items for c in item)
-    names = {n.lower(): f for n, f in columns}
-    chosen = any(s.is_chosen for _, s in sources)
+    names = {c.name.lower(): c.follows for c in columns}
+    chosen = matched or any(s.is_chosen for _, s in sources)
     chosen |= any(_follows(c, tables, scope, names) for c in conditions)
     chosen |= group is not None and any(_key(e, columns, tables, scope, names) for e in group.expressions)
     distinct = tree.args.get("distinct")
@@ -131,7 +172,7 @@ def _is_cut_by_noise(tree: exp.Expr, columns: Columns, tables: _Tables, scope: _
     """Whether LIMIT or OFFSET takes rows from an order that noise decides."""
     if not tree.args.get("limit") and not tree.args.get("offset"):
         return False
-    order, names = tree.args.get("order"), {n.lower(): f for n, f in columns}
+    order, names = tree.args.get("order"), {c.name.lower(): c.follows for c in columns}
     return order is not None and any(_key(o.this, columns, tables, scope, names) for o in order.expressions)
 
 
@@ -140,12 +181,12 @@ def _key(node: exp.Expr, columns: Columns, tables: _Tables, scope: _Scope, names
     match node:
         case exp.Literal(is_string=False):
             place = int(node.name) if node.name.isdigit() else 0
-            return not 1 <= place <= len(columns) or columns[place - 1][1] > Follows.PUBLIC
+            return not 1 <= place <= len(columns) or columns[place - 1].follows > Follows.PUBLIC
     return _follows(node, tables, scope, names) > Follows.PUBLIC
 
 
 def _is_noisy(columns: Columns) -> bool:
-    return any(f > Follows.PUBLIC for _, f in columns)
+    return any(c.follows > Follows.PUBLIC for c in columns)
 
 
 def _source(node: exp.Expr, tables: _Tables) -> tuple[str, Lineage]:
@@ -166,7 +207,9 @@ def _item(e: exp.Expr, tables: _Tables, scope: _Scope) -> Columns:
             raise _UnknownError
         table = e.table.lower() if isinstance(e, exp.Column) else None
         return [c for name, source in scope if table in (None, name) for c in source.columns]
-    return [(e.alias_or_name, _follows(e.unalias(), tables, scope, {}))]
+    inner = e.unalias()
+    own = _cells(inner, scope) if isinstance(inner, exp.Column) else ()
+    return [TracedColumn(e.alias_or_name, _follows(inner, tables, scope, {}), own)]
 
 
 def _follows(node: exp.Expr, tables: _Tables, scope: _Scope, names: Mapping[str, Follows]) -> Follows:
@@ -180,10 +223,7 @@ def _follows(node: exp.Expr, tables: _Tables, scope: _Scope, names: Mapping[str,
             return _column(node, scope, names)
         case exp.Subquery():
             found = _query(node.this, tables, scope)
-            (_, follows), *others = found.columns
-            if others or (found.is_chosen and follows):
-                return Follows.UNKNOWN
-            return Follows.UNKNOWN if found.is_chosen else follows
+            return Follows.UNKNOWN if len(found.columns) > 1 or found.is_chosen else found.columns[0].follows
         case exp.Query():
             found = _query(node, tables, scope)
             return Follows.UNKNOWN if found.is_chosen or _is_noisy(found.columns) else Follows.PUBLIC
@@ -201,13 +241,16 @@ def _follows(node: exp.Expr, tables: _Tables, scope: _Scope, names: Mapping[str,
             return Follows.UNKNOWN if of(node.this) else Follows.PUBLIC
         case exp.Neg() | exp.Paren() | exp.Cast() | exp.Round() | exp.Floor() | exp.Ceil() | exp.Sqrt() | exp.Ln():
             inner, rest = of(node.this), max((of(e) for e in _but_first(node)), default=Follows.PUBLIC)
-            smooth = isinstance(node, exp.Neg | exp.Paren | exp.Sqrt | exp.Ln) or _is_real(node)
-            return Follows.UNKNOWN if rest or (inner is Follows.SEVERAL and not smooth) else inner
-        case exp.Div() if of(node.expression):
-            return _of_several(max(of(node.this), of(node.expression)))
+            straight = isinstance(node, exp.Neg | exp.Paren) or _is_real(node)
+            if rest or not (straight or inner < Follows.SUM or isinstance(node, exp.Sqrt | exp.Ln)):
+                return Follows.UNKNOWN if rest or inner else inner
+            return inner if straight else _bent(inner)
         case exp.Add() | exp.Sub() | exp.Mul() | exp.Div():
             left, right = of(node.this), of(node.expression)
-            return _of_several(max(left, right)) if left and right else max(left, right)
+            both = _of_several(_worst(left, right)) if right and (left or isinstance(node, exp.Div)) else None
+            if both is None:
+                return _worst(left, right)
+            return _bent(both) if isinstance(node, exp.Mul | exp.Div) else both
         case exp.Case():
             return (
                 Follows.UNKNOWN if any(of(i.this) for i in node.args["ifs"]) or of(node.this) else _branches(node, of)
@@ -219,12 +262,20 @@ def _follows(node: exp.Expr, tables: _Tables, scope: _Scope, names: Mapping[str,
 def _column(node: exp.Column, scope: _Scope, names: Mapping[str, Follows]) -> Follows:
     name, table = node.name.lower(), node.table.lower()
     for alias, source in scope:
-        found = [f for n, f in source.columns if n.lower() == name and table in ("", alias)]
+        found = [c.follows for c in source.columns if c.name.lower() == name and table in ("", alias)]
         if found:  # an output of that name may be meant
-            return max(*found, Follows.PUBLIC if table else names.get(name, Follows.PUBLIC))
+            return _worst(*found, Follows.PUBLIC if table else names.get(name, Follows.PUBLIC))
     if not table and name in names:
         return names[name]
     raise _UnknownError
+
+
+def _cells(node: exp.Column, scope: _Scope) -> tuple[tuple[str, str], ...]:
+    """Return the columns of tables whose cells a column has; none where it is not just one of FROM."""
+    name, table = node.name.lower(), node.table.lower()
+    found = [[c for c in s.columns if c.name.lower() == name] for alias, s in scope if table in ("", alias)]
+    first = next(filter(None, found), [])
+    return first[0].origins if len(first) == 1 else ()
 
 
 def _window(node: exp.Window, of: object) -> Follows:
@@ -244,11 +295,21 @@ def _window(node: exp.Window, of: object) -> Follows:
 def _branches(node: exp.Case, of: object) -> Follows:
     assert callable(of)
     branches = [i.args["true"] for i in node.args["ifs"]]
-    return max((of(e) for e in [*branches, node.args.get("default")]), default=Follows.PUBLIC)
+    return _worst(*(of(e) for e in [*branches, node.args.get("default")]))
+
+
+def _worst(*found: Follows) -> Follows:
+    """Return what is known of a number that follows from noisy ones in one of these ways."""
+    most = max(found, default=Follows.PUBLIC)
+    return Follows.SEVERAL if most is Follows.SUM and Follows.ONE in found else most
 
 
 def _of_several(follows: Follows) -> Follows:
-    return Follows.SEVERAL if follows is Follows.ONE else follows
+    return {Follows.LINEAR: Follows.SUM, Follows.ONE: Follows.SEVERAL}.get(follows, follows)
+
+
+def _bent(follows: Follows) -> Follows:
+    return {Follows.LINEAR: Follows.ONE, Follows.SUM: Follows.SEVERAL}.get(follows, follows)
 
 
 def _but_first(node: exp.Expr) -> list[exp.Expr]:
