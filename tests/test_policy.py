@@ -223,7 +223,7 @@ def test_what_it_lacks_is_named_at_once_in_its_own_words(policy: Any) -> None:
     draft = POLICY.replace('unit = "user_id"\nmax_groups = 2\nmax_rows = 4\n', "").replace("budget = {", "# budget = {")
     assert refusal(lambda: dp.connect(policy(draft))) == (
         "2 public facts are missing: who is protected in table 'visits'; the privacy budget of 'customers'.\n"
-        'Hint: add `unit = "COLUMN"` or `each_row = true` under [table.visits] in the policy; '
+        'Hint: add `unit = "COLUMN"` or `each_row = true` or `public = true` under [table.visits] in the policy; '
         "`budget = { epsilon = 3, delta = 1e-6 }` under [population.customers] in the policy"
     )
 

@@ -23,8 +23,6 @@ Section: TypeAlias = Mapping[str, Any]
 FILE = "discreet.toml"
 """The policy that commands look for in the working folder."""
 
-_UNITS = ('unit = "COLUMN"', "each_row = true")
-
 
 @dataclass(frozen=True, slots=True)
 class Population:
@@ -199,7 +197,9 @@ class Policy:
         terms = self.populations[whose]
         missing = [
             MissingFact(
-                "policy", f"who is protected in table {n!r}", _under(f"table.{n}", 'unit = "COLUMN"', "each_row = true")
+                "policy",
+                f"who is protected in table {n!r}",
+                _under(f"table.{n}", 'unit = "COLUMN"', "each_row = true", "public = true"),
             )
             for n, t in private.items()
             if not (t.unit or t.each_row)
@@ -298,7 +298,7 @@ def _table(name: str, said: Section, folder: Path, populations: Sequence[str]) -
     public, each_row = _flag(where, "public", said), _flag(where, "each_row", said)
     owned = [k for k in ("population", "unit", "each_row", *CAPS, "links", "keys") if k in said]
     if public and owned:
-        raise InvalidParameter(f"{where} is public, and says {owned[0]} as well.", hint="leave one of the two out")
+        raise InvalidParameter(f"{where} is public, and says {owned[0]} as well.", hint=f"leave {owned[0]} out there")
     capped = [k for k in ("unit", *CAPS, "links") if k in said]
     if each_row and capped:
         raise InvalidParameter(

@@ -113,6 +113,22 @@ def test_several_sources_are_one_population_and_paths_start_at_the_policy(call: 
     }
 
 
+@pytest.mark.parametrize(
+    ("tables", "proposed"),
+    [
+        ({"visits": "visit_id,patient_id", "patients": "patient_id,age"}, ["patient_id", "patient_id"]),
+        ({"visits": "visit_id,patient_id"}, ["patient_id"]),
+        ({"stays": "stay_id,case_id", "labs": "lab_id,case_id"}, ["case_id", "case_id"]),
+        ({"customers": "id,name", "orders": "id,customer_id"}, ["id", "customer_id"]),
+    ],
+)
+def test_the_id_that_most_tables_have_is_proposed(call: Call, tables: dict[str, str], proposed: list[str]) -> None:
+    for name, header in tables.items():
+        Path(f"{name}.csv").write_text(header + "\n", encoding="utf-8")
+    text = call("init", *(f"{name}.csv" for name in tables), "-o", "-").stdout
+    assert re.findall('# unit = "(.*)"', text) == proposed
+
+
 def test_foreign_keys_of_a_database_are_proposed_as_links(call: Call) -> None:
     with open_database(Path("hospital.duckdb")) as connection:
         connection.execute(
@@ -121,7 +137,7 @@ def test_foreign_keys_of_a_database_are_proposed_as_links(call: Call) -> None:
         )
     text = call("init", "hospital.duckdb", "-o", "-").stdout
     assert '# links = ["visit -> visits.id"]   # with unit: joins along these keys' in text
-    text = decided(text, "budget", "links").replace('# unit = "id"', 'unit = "person"')
+    text = decided(text, "budget", "links").replace('# unit = "person"', 'unit = "person"')
     text = text.replace("# max_groups = 3 ", "max_groups = 3 ").replace("# max_rows = 10 ", "max_rows = 10 ")
     Path("discreet.toml").write_text(text, encoding="utf-8")
     answered = call("sql", "SELECT COUNT(*) AS n FROM drugs d JOIN visits v ON d.visit = v.id", "--epsilon", "0.5")
@@ -167,5 +183,5 @@ def test_no_name_brings_a_line_of_its_own_in_force(call: Call) -> None:
         drafted = call("init", "odd.parquet", "-o", "-")
         assert drafted.exit_code == 0, drafted.stderr
         said = tomllib.loads(drafted.stdout)["table"]
-        assert said == {"odd": {"source": "odd.parquet", "population": "odd"}}
+        assert said == {"odd": {"source": "odd.parquet"}}
         assert all(line.isprintable() for line in drafted.stdout.split("\n"))

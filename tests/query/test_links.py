@@ -143,14 +143,34 @@ def test_a_table_with_two_names_of_the_unit_needs_a_choice() -> None:
         "a": pd.DataFrame({"subject": [1], "id": [2]}),
         "b": pd.DataFrame({"person": [1], "Subject": [2], "id": [3]}),
     }
-    with pytest.raises(
-        InvalidParameter, match="two columns of names that hold the unit elsewhere: 'person' and 'Subject'"
-    ):
+    with pytest.raises(InvalidParameter, match="may hold the unit: 'person', as is said, and 'Subject', which"):
         dp.connect(source, unit=dp.PrivacyUnit("person", 1, 3, tables={"a": "subject"}), population="p",
                    ledger=":memory:", budget=dp.Budget(epsilon=1))  # fmt: skip
     for chosen in ("person", "Subject"):
         unit = dp.PrivacyUnit("person", 1, 3, tables={"a": "subject", "b": chosen})
         dp.connect(source, unit=unit, population="p", ledger=":memory:", budget=dp.Budget(epsilon=1))
+
+
+@pytest.mark.parametrize("by_policy", [True, False])
+def test_a_table_is_not_protected_by_another_id_where_it_has_the_persons(tmp_path: Path, by_policy: bool) -> None:
+    frames = {"patients": pd.DataFrame({"patient_id": [1]}), "visits": pd.DataFrame({"patient_id": [1], "visit": [2]})}
+    unit = dp.PrivacyUnit("patient_id", 1, 3, tables={"visits": "visit"})
+    place = str(tmp_path / "policy.toml")
+    for name, frame in frames.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    lines = [
+        f'[table.{n}]\nsource = "{n}.csv"\nunit = "{u}"\n' for n, u in (("visits", "visit"), ("patients", "patient_id"))
+    ]
+    some = "[population.p]\nbudget = { epsilon = 1 }\n"
+    for order in (lines, lines[::-1]):
+        Path(place).write_text(some + "".join(order), encoding="utf-8")
+        with pytest.raises(
+            InvalidParameter, match="'visit', as is said, and 'patient_id', which holds it in table 'pa"
+        ):
+            if by_policy:
+                dp.connect(place)
+            else:
+                dp.connect(frames, unit=unit, population="p", ledger=":memory:", budget=dp.Budget(epsilon=1))
 
 
 def test_a_name_that_the_unit_has_elsewhere_is_proposed() -> None:

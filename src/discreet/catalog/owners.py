@@ -217,22 +217,36 @@ def check_same(table: str, before: Owner, now: Owner) -> None:
     )
 
 
-def check_unit(unit: PrivacyUnit, shapes: Mapping[str, TableShape], owners: Mapping[str, Owner]) -> None:
-    """Refuses a table with a column of the unit's name which is not how its units are found.
+def check_unit(
+    unit: PrivacyUnit, shapes: Mapping[str, TableShape], owners: Mapping[str, Owner], *, by_policy: bool = False
+) -> None:
+    """Refuses a table with a column of the unit's name, here or elsewhere, which is not how its units are found.
 
     The column would say one thing of whose the rows are, and the owner another; if the owner errs, people's rows are
-    taken for public or for others'.
+    taken for public or for others', or a visit is protected in the place of a person. Arguments can say which of two
+    columns holds the unit, but not that the one does not which has the unit's name and holds it in another table. A
+    policy names a column of each table, so that there none is a choice between two.
     """
     name = unit.column
     said = {table.casefold() for table, _ in unit.tables}
-    others = {how.casefold() for _, how in unit.tables if "->" not in how} - {"id"}
+    holding = {o.column.casefold(): t for t, o in reversed(owners.items()) if o.column is not None}
+    holding.pop("id", None)
     for table, owner in owners.items():
-        found = [c for c in shapes[table].columns if c.casefold() in others and c != owner.column]
-        if found and owner.column is not None and table.casefold() not in said:
+        if owner.column is None:
+            continue
+        for other in (c for c in shapes[table].columns if c.casefold() in holding.keys() - {owner.column.casefold()}):
+            chosen = table.casefold() in said and not by_policy
+            if chosen and (name is None or other.casefold() != name.casefold()):
+                continue
+            hint = f"say which: tables={{{table!r}: {owner.column!r}}} in the PrivacyUnit, or {other!r}"
+            if by_policy:
+                hint = f'`unit = "{other}"` under [table.{table}] in the policy'
+            elif chosen:
+                hint = f"leave {table!r} out of tables="
             raise InvalidParameter(
-                f"Table {table!r} has two columns of names that hold the unit elsewhere: {owner.column!r} and "
-                f"{found[0]!r}.",
-                hint=f"say which: tables={{{table!r}: {owner.column!r}}} in the PrivacyUnit, or {found[0]!r}",
+                f"Table {table!r} has two columns that may hold the unit: {owner.column!r}, as is said, and {other!r}, "
+                f"which holds it in table {holding[other.casefold()]!r}.",
+                hint=f"{hint}; rename {other!r} if it holds something else",
             )
     for table, owner in owners.items():
         if name is None or owner.column is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from fractions import Fraction
@@ -53,7 +54,7 @@ _UNIT = """\
 # max_rows = 10               # with unit: rows that a person may add to each of them
 # max_contributions = 20      # with unit: rows that a person may add in all, alone or with the other two
 # each_row = true             # instead of these four: each row is one person
-# public = true               # instead of population and unit: table without personal data
+# public = true               # instead of these five: table without personal data
 """
 
 _ANALYST = """\
@@ -200,12 +201,13 @@ def _draft(
     yield _HEAD.format(read=_read(tables) if look is None else f"ranges and values cost {look.spent} of the budget")
     budget = "# budget = { epsilon = 3, delta = 1e-6 }" if look is None else f"budget = {_budget(look.budget)}"
     yield _POPULATION.format(name=_key(population), budget=budget)
+    shared = Counter(c.casefold() for _, shape in tables.values() for c in shape.columns)
     for name, (source, shape) in tables.items():
         place = source if Path(source).is_absolute() else Path(os.path.relpath(source, folder)).as_posix()
-        yield f"[table.{_key(name)}]\nsource = {_quoted(place)}\npopulation = {_quoted(population)}"
+        yield f"[table.{_key(name)}]\nsource = {_quoted(place)}"
         led = keys.get(name, ())
         links = f"# links = [{', '.join(map(_quoted, led))}]   {_LINKS}\n" if led else ""
-        unit = _UNIT.format(unit=_unit(shape.columns, led)) if look is None else _unit_in_force(look.unit)
+        unit = _UNIT.format(unit=_unit(name, shape.columns, led, shared)) if look is None else _unit_in_force(look.unit)
         yield unit + links + "".join(_facts(shape, look))
     yield _ANALYST.format(tables=", ".join(map(_quoted, tables)))
 
@@ -224,12 +226,23 @@ def _unit_in_force(unit: PrivacyUnit) -> str:
 _LINKS = "# with unit: joins along these keys, if each key is of one person"
 
 
-def _unit(columns: Mapping[str, str | None], keys: Sequence[str]) -> str:
+def _unit(table: str, columns: Mapping[str, str | None], keys: Sequence[str], shared: Mapping[str, int]) -> str:
     """Return what stands after `unit =`: a column whose name looks like that of a person's id, else a foreign key, for
-    the owner to judge.
+    the owner to judge. Ids that several tables have go before others, and ids of the table's own rows come last.
     """
+    own = {
+        "id",
+        "uid",
+        "uuid",
+        *(f"{stem}{_}id" for stem in (table.casefold(), table.casefold()[:-1]) for _ in ("_", "")),
+    }
+
+    def rank(name: str) -> tuple[int, bool]:
+        whose = name.casefold() in own and not _PERSON.search(name)
+        return -1 if whose else -shared.get(name.casefold(), 1), not _PERSON.search(name)
+
     led = [key.partition(" -> ")[0] for key in keys]
-    likely = [name for name in columns if _ID.search(name) and name not in led] or [
+    likely = sorted((name for name in columns if _ID.search(name) and name not in led), key=rank) or [
         *(name for name in columns if _PERSON.search(name)),
         *keys,
         *(name for name in columns if _ID.search(name)),

@@ -201,6 +201,7 @@ def _session(
             keys,
             min_people or 1,
             hides=hides,
+            by_policy=by is not None,
         )
         fixed = frozenset[str]() if by is None else by.fixed
         given: dict[str, Any] = {"bounds": bounds, "fixed": fixed, "by_policy": by is not None}
@@ -295,6 +296,7 @@ def _open(
     min_people: int = 1,
     *,
     hides: bool = False,
+    by_policy: bool = False,
 ) -> tuple[Ledger, list[Account], list[TableSchema]]:
     """Open the ledger and the accounts of the populations, and make the tables answerable as the accounts keep them."""
     from discreet.catalog.owners import check_links, check_unit
@@ -306,7 +308,7 @@ def _open(
     kept = [_kept(place, name, backend.tables) for name in owners]
     now = find_shapes(backend, whose, kept)
     for unit, own in zip(units.values(), whose, strict=True):
-        check_unit(unit, now, own)
+        check_unit(unit, now, own, by_policy=by_policy)
     check_declared(now, facts)
     book = opened.enter_context(Ledger.prepared(place))
     found = accounts(book)
