@@ -82,3 +82,29 @@ def test_values_with_labels_are_values() -> None:
     facts = dp.Values({1: "Male", 2.5: "Female"})
     assert facts.values == (1.0, 2.5) and repr(facts) == "Values({1: 'Male', 2.5: 'Female'})"
     assert dp.Values({1: "a"}) != dp.Values({1: "b"}) != dp.Values(1)
+
+
+RESULT = (
+    "WITH r AS (SELECT sex, ward, COUNT(*) AS n FROM t GROUP BY 1, 2), "
+    "v AS (SELECT sex, COUNT(*) AS n FROM t GROUP BY 1) "
+)
+OF_RESULTS: dict[str, list[Any]] = {
+    "SELECT s AS g, n FROM (SELECT sex AS s, n * 2 AS n FROM v) x ORDER BY 1": ["Male", "Female", "unknown"],
+    "SELECT sex, SUM(n) FROM r GROUP BY sex HAVING SUM(n) > 9 ORDER BY 1": ["Male", "Female"],
+    "SELECT sex, n FROM v UNION ALL SELECT sex, n + 900 FROM r ORDER BY 2, 1 LIMIT 2": ["unknown", "Male"],
+    "SELECT b.sex, a.n FROM v a JOIN v b USING (sex) ORDER BY 1 LIMIT 1": ["Male"],
+    "SELECT b.sex FROM v a LEFT JOIN v b ON a.sex = b.sex AND a.n > 9 ORDER BY 1": ["Male", "Female", None],
+    "SELECT sex + 0, n FROM v ORDER BY 1": [1, 2, None],
+    "SELECT sex FROM v UNION ALL SELECT 3 ORDER BY 1 LIMIT 1": [1],
+    "SELECT MAX(sex) FROM v WHERE n > 5": [2],
+}
+
+
+@pytest.mark.parametrize("sql", OF_RESULTS)
+def test_labels_stay_with_a_key_through_a_query_over_results(session: Session, sql: str) -> None:
+    release = ask(session, RESULT + sql)
+    assert release.plan.outer is not None
+    assert [row[0] for row in release] == OF_RESULTS[sql]
+    codes = {"Male": 1, "Female": 2, "unknown": None}
+    assert [row[0] for row in release.codes] == [codes.get(v, v) for v in OF_RESULTS[sql]]
+    assert release.to_dict(labels=False)[release.columns[0]] == [row[0] for row in release.codes]

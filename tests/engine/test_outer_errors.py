@@ -81,7 +81,7 @@ def test_a_price_list_has_the_errors_of_outer_columns(session: Session) -> None:
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        ("n / SUM(n) OVER () AS x", r"how large the numbers are.*\n.*assuming={'n': 10_000, 's': 10_000}"),
+        ("n / SUM(n) OVER () AS x", r"how large the numbers are.*\n.*assuming={'n': 10_000"),
         ("m * 2 AS x", "how large the numbers are"),
         ("MAX(n) AS x", "noise chooses the rows, or more than sums"),
         ("n AS x FROM r ORDER BY n LIMIT 1 --", "noise chooses the rows"),

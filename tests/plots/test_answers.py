@@ -231,3 +231,37 @@ def test_no_line_crosses_a_group_that_may_be_missing(session: Session, key: str,
     drawn = parts(plots.release(release))
     found = {r["run"] for p in drawn for rows in p.get("datasets", {}).values() for r in rows if "run" in r}
     assert len(found) == (0 if runs is None else runs)
+
+
+def test_a_result_of_results_is_drawn_with_what_is_known_of_it(session: Session) -> None:
+    counts = "WITH r AS (SELECT ward, COUNT(*) AS n FROM t GROUP BY ward) "
+    asked = counts + "SELECT ward AS w, n, n * 2 AS m, n > 9 AS many, RANK() OVER (ORDER BY n) AS k FROM r"
+    release = session.sql(asked, epsilon=1)
+    found = rows(plots.release(release), "v1")
+    assert [(row["k0"], row["v0"], row["v1"]) for row in found] == [row[:3] for row in release.rows]
+    assert [(row["l1"], row["h1"]) for row in found] == release.interval("m")
+    assert all(set(row) <= {"k0", *(f"{end}{i}" for end in "vlh" for i in range(2))} for row in found)
+    days = (
+        "WITH r AS (SELECT day, COUNT(*) AS n FROM t GROUP BY day) SELECT day AS d, n FROM r WHERE day <> '2024-01-05'"
+    )
+    assert {row["run"] for row in rows(plots.release(session.sql(days, epsilon=1)), "run")} == {0, 1}  # a gap
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ("ward, CASE WHEN n > 9 THEN 'x' END AS c", "no number with an interval"),
+        ("n", "several rows of the release have the same name"),
+        ("ward, upper(ward), ward || 'x', n", "not by 3"),
+        ("ward, n FROM r WHERE ward = 'z' --", "no rows"),
+    ],
+)
+def test_a_result_of_results_without_a_picture_says_why(session: Session, columns: str, why: str) -> None:
+    counts = "WITH r AS (SELECT ward, COUNT(*) AS n FROM t GROUP BY ward) "
+    release = session.sql(f"{counts}SELECT {columns} FROM r", epsilon=1)
+    with pytest.raises(InvalidParameter, match=why):
+        plots.release(release)
+    plan = session.plan(f"{counts}SELECT {columns} FROM r", epsilon=1)
+    for draw in (plots.choice, plots.error):
+        with pytest.raises(InvalidParameter, match="SQL over results"):
+            draw(plan)

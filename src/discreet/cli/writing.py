@@ -63,9 +63,9 @@ def foresee_picture(plan: Plan) -> None:
     """Refuse a query whose result no picture has room for; planning it is free."""
     from discreet.plots.answers import columns, room
 
-    if plan.stages is not None or plan.outer is not None:  # its intervals follow from what is measured
+    if plan.stages is not None:  # its intervals follow from what is measured
         return
-    keys, measures = columns(plan.query)
+    keys, measures = columns(plan)
     room(len(keys), len(measures))
 
 

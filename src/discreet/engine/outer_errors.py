@@ -19,7 +19,7 @@ from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.plan.assumed import Assumed
 from discreet.plan.nodes.noise import quantile
 from discreet.post.noisy_table import NoisyTable
-from discreet.post.redraw import PAIRS, Place, Rows, can_redraw, column_places, moved, redrawn, spread
+from discreet.post.redraw import PAIRS, Place, Rows, column_places, moved, redrawn, spread
 from discreet.query.lineage import Follows
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class OuterErrors:
         """Return noisy tables in which each number is as it is guessed; `any_size` where no guess is needed."""
         outer, outputs = self.plan.outer, self.plan.outputs
         assert outer is not None
-        why = "it is read from totals or quantiles" if not can_redraw(self.plan) else ""
+        why = "it is read from totals or quantiles" if not self.plan.is_redrawable else ""
         if any(o.query.question.keys.lists is None for o in outputs.values()):
             why = "its groups are selected privately"
         elif sum(o.query.question.keys.shown * len(o.query.allocation.noises) for o in outputs.values()) > MOST_DRAWN:

@@ -19,7 +19,7 @@ from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.plan.outer import public_columns
 from discreet.plan.query import confidence_level
 from discreet.plan.question import numbered
-from discreet.post.redraw import PAIRS, Rows, can_redraw, redrawn, spread
+from discreet.post.redraw import PAIRS, Rows, redrawn, spread
 from discreet.query.lineage import Follows, Traced
 
 if TYPE_CHECKING:
@@ -128,13 +128,24 @@ class OuterRelease(Release):
 
     @property
     def codes(self) -> list[tuple[Any, ...]]:
-        """The rows, with values in place of labels."""
+        """The rows, with values in place of labels, as the outer query compares them."""
         return self._found
 
-    @property
-    def rows(self) -> list[tuple[Any, ...]]:
-        """The rows of the outer query; keys have their values, and not their labels."""
-        return self._found
+    def labels(self, column: str) -> dict[Scalar, str]:
+        """Return the labels of a column that is a key with labels, by whatever name; where several keys are put
+        together, if all have the same.
+        """
+        origins = self._traced.column(column).origins
+        found = [self.parts[part].labels(name) for part, name in origins]
+        if not found or any(other != found[0] for other in found):
+            return {}
+        rows_without = {"LEFT", "RIGHT", "FULL"} & set(self.outer.sql.upper().split())
+        return {v: text for v, text in found[0].items() if v is not None or not rows_without}
+
+    def origin(self, column: str) -> tuple[Query, str] | None:
+        """Return the query of a part, and its column, where an output column is just that."""
+        origins = self._traced.column(column).origins
+        return (self.parts[origins[0][0]].query, origins[0][1]) if origins else None
 
     @property
     def text(self) -> str:
@@ -155,7 +166,7 @@ class OuterRelease(Release):
     def has_interval(self, column: str) -> bool:
         """Tell whether cells of an output column have intervals."""
         self.check_column(column)
-        return Follows.PUBLIC < self._follows[column] < Follows.UNKNOWN
+        return self.plan.has_interval(column)
 
     def check_column(self, name: str) -> None:
         """Check that there is such an output column.
@@ -179,7 +190,7 @@ class OuterRelease(Release):
         if not self.has_interval(column):
             return [None] * len(self._found)
         place = self.outer.columns.index(column)
-        if self._follows[column] < Follows.SUM:
+        if self.plan.follows[column] < Follows.SUM:
             shown, found = self._from_ends(place, level)
         else:
             shown, runs = self._runs()
@@ -190,14 +201,6 @@ class OuterRelease(Release):
     @cached_property
     def _traced(self) -> Traced:
         return self.plan.traced
-
-    @cached_property
-    def _follows(self) -> dict[str, Follows]:
-        """The way in which each output column follows from noisy numbers."""
-        lineage = self._traced.lineage
-        known = {Follows.PUBLIC} if lineage.is_chosen else {Follows.PUBLIC, Follows.LINEAR, Follows.ONE}
-        known |= {Follows.SUM, Follows.SEVERAL} if not lineage.is_chosen and can_redraw(self.plan) else set()
-        return {c.name: c.follows if c.follows in known else Follows.UNKNOWN for c in lineage.columns}
 
     def _from_ends(self, place: int, level: Fraction) -> tuple[Rows, list[Any]]:
         """Return rows of the outer query, and intervals of a column from those of the noisy numbers."""
@@ -228,8 +231,10 @@ class OuterRelease(Release):
     def _again(self, sandbox: Sandbox, rows: Mapping[str, Rows]) -> Rows | None:
         """Return the rows of the outer query over other noisy values; None where it fails, or has other rows."""
         for name, own in rows.items():
-            kinds = [(n, "DOUBLE" if kind == "BIGINT" else kind) for n, kind in self._tables[name][0]]
-            sandbox.fill(name, kinds if own and _has_reals(own) else self._tables[name][0], own)
+            columns = self._tables[name][0]
+            reals = [any(isinstance(row[i], float) for row in own) for i in range(len(columns))]
+            kinds = [(n, "DOUBLE" if r and k == "BIGINT" else k) for (n, k), r in zip(columns, reals, strict=True)]
+            sandbox.fill(name, kinds, own)
         try:
             _, found = sandbox.run(self._traced.unordered)
         except FAILURES:
@@ -253,8 +258,8 @@ class OuterRelease(Release):
     def notes(self) -> tuple[str, ...]:
         """The facts to know beside the numbers, in sentences."""
         told = [note for part in self.parts.values() for note in part.notes]
-        several = [n for n, f in self._follows.items() if f in (Follows.SUM, Follows.SEVERAL)]
-        rest = [n for n, f in self._follows.items() if f is Follows.UNKNOWN]
+        several = [n for n, f in self.plan.follows.items() if f in (Follows.SUM, Follows.SEVERAL)]
+        rest = [n for n, f in self.plan.follows.items() if f is Follows.UNKNOWN]
         redraw = f"The ± of {_listed(several)} is from {2 * PAIRS} runs with the noise drawn again."
         unknown = f"No ± is known of {_listed(rest)}: noise chooses the rows, or more than sums and ratios."
         own = [*([redraw] if several else []), *([unknown] if rest else [])]
@@ -295,10 +300,6 @@ def _ends(part: Release, side: int, level: Fraction) -> Rows:
         [value if ends[j][i] is None else ends[j][i][side] for j, value in enumerate(row)]
         for i, row in enumerate(part.codes)
     ]
-
-
-def _has_reals(rows: Rows) -> bool:
-    return any(isinstance(value, float) for row in rows for value in row)
 
 
 def _is_number(value: Any) -> bool:

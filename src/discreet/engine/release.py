@@ -15,6 +15,7 @@ from discreet.privacy.guarantee import Approximate
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
+    from discreet.catalog.schema import Scalar
     from discreet.engine.paid import Paid
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
@@ -138,10 +139,18 @@ class Release:
         """The rows: noisy values, group keys (by the labels of their values, where the owner gave some), and what the
         query makes of them.
         """
-        labels = [self.query.labels(name) for name in self.columns]
+        labels = [self.labels(name) for name in self.columns]
         if not any(labels):
             return self.codes
         return [tuple(l.get(v, v) if l else v for l, v in zip(labels, row, strict=True)) for row in self.codes]
+
+    def labels(self, column: str) -> dict[Scalar, str]:
+        """Return the labels that the owner gave the values of an output column; none where it is no such key."""
+        return self.query.labels(column)
+
+    def origin(self, column: str) -> tuple[Query, str] | None:
+        """Return the query that has measured an output column, and its name there."""
+        return self.query, column
 
     @property
     def codes(self) -> list[tuple[Any, ...]]:

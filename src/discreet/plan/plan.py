@@ -159,7 +159,7 @@ class Plan:
         """
         if self.outer is not None:
             raise InvalidParameter(
-                "this plan is of SQL over results, and has several parts.", hint="look at .outputs, its measured parts"
+                "this plan is of SQL over results, and no one query.", hint="look at each measured part, in .outputs"
             )
         if len(self.outputs) == 1:
             (output,) = self.outputs.values()
@@ -267,6 +267,26 @@ class Plan:
         """How the columns of its outer query follow from noisy numbers."""
         assert self.outer is not None
         return self.outer.traced({name: output.query for name, output in self.outputs.items()})
+
+    @property
+    def is_redrawable(self) -> bool:
+        """Whether all that its parts read are integers with noise of their own, so that it can be drawn again."""
+        questions = [o.query.question for o in self.outputs.values()]
+        return all(not q.trees and q.outer.sets is None for q in questions)
+
+    @cached_property
+    def follows(self) -> dict[str, Follows]:
+        """The way in which each outer column follows from noisy numbers, unknown where no interval follows from it."""
+        lineage = self.traced.lineage
+        known = {Follows.PUBLIC} if lineage.is_chosen else {Follows.PUBLIC, Follows.LINEAR, Follows.ONE}
+        known |= {Follows.SUM, Follows.SEVERAL} if not lineage.is_chosen and self.is_redrawable else set()
+        return {c.name: c.follows if c.follows in known else Follows.UNKNOWN for c in lineage.columns}
+
+    def has_interval(self, column: str) -> bool:
+        """Tell whether cells of an output column have intervals."""
+        if self.outer is None:
+            return self.query.has_interval(column)
+        return Follows.PUBLIC < self.follows[column] < Follows.UNKNOWN
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.catalog.schema import Values as ValuesFact
 from discreet.catalog.types import Type
@@ -22,6 +22,7 @@ from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal
 
 if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
     from discreet.plan.query import Query
     from discreet.query.expr import Expr
 
@@ -107,7 +108,8 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20), labels: bo
         words.append(written(str(release.drawn)))
     ends = [(row[f"v{i}"], row[f"l{i}"], row[f"h{i}"]) for row in rows for i in range(len(shown.measures))]
     if any(value is not None and None in (low, high) for value, low, high in ends):
-        words.append("where there is no interval beside a number, it has no bounds")
+        why = "it has no bounds" if release.plan.outer is None else "none is known"
+        words.append(f"where there is no interval beside a number, {why}")
     if any(value is None for value, _, _ in ends):
         words.append("where there is no number, it is NULL, perhaps by its noise")
     wide = _HEAD * (len(panels) if shown.keys else 1)
@@ -115,11 +117,19 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20), labels: bo
     return dressed(chart, title, words, limit=wide)
 
 
-def columns(plan: Query) -> tuple[list[str], list[str]]:
-    """Which output columns would be keys and which noisy numbers, from the plan alone.
+def columns(plan: Plan, name: str = "") -> tuple[list[str], list[str]]:
+    """Which output columns would be keys and which noisy numbers, from the plan of a query, or of the one named, alone.
 
-    A number that is made of keys is a key; lists, maps, noisy dates and the ends of intervals are neither.
+    A number that is made of keys is a key; lists, maps, noisy dates and the ends of intervals are neither, and so are
+    noisy columns of SQL over results of which no interval is known.
     """
+    if plan.outer is not None:
+        keys = [n for n in plan.columns if not plan.is_noisy(n)]
+        return keys, [n for n in plan.columns if plan.has_interval(n)]
+    return _of_query(plan.outputs[name].query)
+
+
+def _of_query(plan: Query) -> tuple[list[str], list[str]]:
     keys: list[str] = []
     measures: list[str] = []
     for name in plan.columns:
@@ -153,7 +163,9 @@ def room(keys: int, measures: int) -> None:
 
 
 def _shown(release: Release, confidence: Real) -> Shown:
-    keys, measures = columns(release.query)
+    keys, measures = columns(release.plan, release.name)
+    numbers = {n: all(v is None or isinstance(v, int | float) for v in release[n]) for n in measures}
+    measures = [n for n in measures if numbers[n]]
     intervals = {name: release.interval(name, confidence=confidence) for name in measures}
     if not release.rows:
         raise InvalidParameter("the release has no rows: there is nothing to draw.")
@@ -164,21 +176,25 @@ def _shown(release: Release, confidence: Real) -> Shown:
             "several rows of the release have the same name, so that a picture would not tell them apart.",
             hint="select every column that the query groups by",
         )
-    orders = tuple(_order(release.query, name) for name in keys)
-    steps = tuple(1.0 if order else _step(release.query, name) for name, order in zip(keys, orders, strict=True))
-    coded = tuple(_is_coded(release.query, name) for name in keys)
+    orders = tuple(_order(release.origin(name)) for name in keys)
+    steps = tuple(1.0 if order else _step(release.origin(name)) for name, order in zip(keys, orders, strict=True))
+    coded = tuple(_is_coded(release.origin(name)) for name in keys)
     return Shown(tuple(keys), tuple(measures), intervals, orders, steps, coded)
 
 
-def _key_of(plan: Query, column: str) -> Expr | None:
+_Origin: TypeAlias = "tuple[Query, str] | None"
+"""The query that has a column, and its name there; None where it is computed from results."""
+
+
+def _key_of(origin: _Origin) -> Expr | None:
     """Return what the query groups by, where an output column is just that."""
-    place = plan.column(column).key
-    return None if place is None else plan.question.keys.exprs[place]
+    place = None if origin is None else origin[0].column(origin[1]).key
+    return None if place is None or origin is None else origin[0].question.keys.exprs[place]
 
 
-def _step(plan: Query, column: str) -> float:
+def _step(origin: _Origin) -> float:
     """Return the distance of neighbouring values of a key, dates in seconds; 0 where it is not known."""
-    key = _key_of(plan, column)
+    key = _key_of(origin)
     if key is None or key.type is None:
         return 0.0
     if key.column is not None:
@@ -186,13 +202,18 @@ def _step(plan: Query, column: str) -> float:
     return next((length for unit, length in _UNITS.items() if key.args_of(f"trunc_{unit}")), 0.0)
 
 
-def _is_coded(plan: Query, column: str) -> bool:
-    key = _key_of(plan, column)
-    return key is None or key.column is None or isinstance(plan.question.table.facts.get(key.column), ValuesFact)
+def _is_coded(origin: _Origin) -> bool:
+    key = _key_of(origin)
+    if key is None or key.column is None or origin is None:
+        return True
+    return isinstance(origin[0].question.table.facts.get(key.column), ValuesFact)
 
 
-def _order(plan: Query, column: str) -> dict[Any, int]:
+def _order(origin: _Origin) -> dict[Any, int]:
     """Return the places of a key's declared values; empty where it has none."""
+    if origin is None:
+        return {}
+    plan, column = origin
     expr, lists = plan.column(column), plan.question.keys.lists
     if lists is None or expr.key is None or expr.key >= len(lists):
         return {}

@@ -45,12 +45,6 @@ class _Stream:
         return hashlib.shake_256(self.seed + self.drawn.to_bytes(8, "big")).digest(n)
 
 
-def can_redraw(plan: Plan) -> bool:
-    """Whether all that the parts of a plan read are integers with noise of their own."""
-    questions = [o.query.question for o in plan.outputs.values()]
-    return all(not q.trees and q.outer.sets is None for q in questions)
-
-
 def redrawn(plan: Plan, tables: Mapping[str, NoisyTable]) -> Iterator[tuple[dict[str, Rows], dict[str, Rows]]]:
     """Yield the rows of all parts with their noise drawn once more, added and taken away: what parts share, alike."""
     kept = json.dumps([t.to_json() for t in tables.values()], sort_keys=True)
