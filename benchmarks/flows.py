@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 import discreet as dp
-from discreet.engine.flows import exact_flows
+from discreet.engine.cells import exact_flows
 from discreet.plan.plan import Plan
 
 QUESTIONS = (

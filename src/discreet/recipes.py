@@ -1,11 +1,11 @@
 """Everything that a recipe of one's own needs (docs/decisions/0008-pipeline.md)."""
 
 from discreet.catalog.schema import TableSchema as TableSchema
-from discreet.engine.on_arrays import run_on_arrays as run_on_arrays
 from discreet.engine.open_run import OpenRun as OpenRun
 from discreet.engine.person_parts import PeopleRows as PeopleRows
 from discreet.engine.person_recipe import PersonRecipe as PersonRecipe
 from discreet.engine.person_recipe import RecipeTable as RecipeTable
+from discreet.engine.person_recipe import run_on_arrays as run_on_arrays
 from discreet.engine.recipe import Draw as Draw
 from discreet.engine.recipe import Running as Running
 from discreet.engine.recipe import Wait as Wait

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from discreet.engine.cells import ColumnUse, GroupsUse, ReportsUse, TotalsUse, TreeUse
+from discreet.engine.cells import ColumnUse, FlowUse, GroupsUse, ReportsUse, TotalsUse, TreeUse
 from discreet.engine.first_stage import CensusUse, SizedUse
-from discreet.engine.flows import FlowUse
 from discreet.engine.meter import PlannedUse
 from discreet.engine.person_parts import PartUse
 from discreet.errors import DiscreetError, InternalError

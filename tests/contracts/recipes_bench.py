@@ -24,11 +24,9 @@ from discreet.catalog.types import Type
 from discreet.engine import person_parts
 from discreet.engine.cells import GroupsUse
 from discreet.engine.meter import Meter, PlannedUse, PrivateReads, Reserved
-from discreet.engine.perform import planned_uses
+from discreet.engine.perform import planned_uses, verified
 from discreet.engine.recipe import Draw, Drawn, Receipt, Wait
-from discreet.engine.recipe_check import verified
-from discreet.engine.row_factor import RowFactor
-from discreet.engine.row_places import RowPlaces, dense
+from discreet.engine.row_factor import RowFactor, RowPlaces, dense
 from discreet.ledger.ledger import Ledger
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.draws import AboveOrBelow, RunningTotals

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from discreet.catalog.schema import TableSchema
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowPlaces
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.plan import Plan
 from discreet.plan.planner import make_query

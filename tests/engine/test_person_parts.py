@@ -15,7 +15,7 @@ import pytest
 
 import discreet as dp
 from discreet.engine.person_parts import PartUse, PeopleRows, people_of, plain, total_of
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowPlaces
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise

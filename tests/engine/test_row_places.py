@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.engine.row_factor import within
-from discreet.engine.row_places import RowPlaces, dense
+from discreet.engine.row_factor import RowPlaces, dense, within
 from discreet.errors import InternalError
 from discreet.plan.parts import PersonPart
 from discreet.privacy.unit import Relation, Sensitivity

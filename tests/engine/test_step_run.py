@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.engine.open_run import AHEAD
 from discreet.engine.session import Session
-from discreet.engine.step_run import AHEAD
 from discreet.errors import BudgetExceeded, InvalidParameter, MissingExtra
 from discreet.ledger.entry import Begun
 from discreet.ledger.ledger import Ledger

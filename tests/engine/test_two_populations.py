@@ -14,8 +14,8 @@ import pytest
 from scipy.optimize import linprog
 
 import discreet as dp
-from discreet.engine import flows
-from discreet.engine.flows import exact_flows, flow_uses, measured_flows
+from discreet.engine import cells
+from discreet.engine.cells import exact_flows, flow_uses, measured_flows
 from discreet.engine.meter import Meter, follow
 from discreet.engine.session import Session
 from discreet.errors import (
@@ -271,7 +271,7 @@ def test_a_crash_after_the_charge_leaves_both_charged_and_no_answer(
         raise ValueError("a cell")
 
     with monkeypatch.context() as broken:
-        broken.setattr(flows, "largest_flows", failing)
+        broken.setattr(cells, "largest_flows", failing)
         with pytest.raises(BackendFailed, match="charge stands") as failed:
             session.sql(COUNT, epsilon=0.5)
     assert "cell" not in str(failed.value)
@@ -303,7 +303,7 @@ def test_a_failure_shows_no_frame_with_what_was_read(
     def failing(*_: object, **__: object) -> None:
         raise error("a cell")
 
-    monkeypatch.setattr(flows, broken, failing)
+    monkeypatch.setattr(cells, broken, failing)
     with pytest.raises(shown, match="charge stands") as failed:
         session.sql(COUNT, epsilon=0.5)
     names = {frame.f_code.co_name for frame in reachable(failed.value)[1]}

@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans as Plain
 
 import discreet as dp
 from discreet.engine.person_parts import PeopleRows
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn import KMeans
 from discreet.learn.clusters import Clustering

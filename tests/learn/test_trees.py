@@ -14,7 +14,7 @@ from sklearn.base import is_classifier, is_regressor
 import discreet as dp
 from discreet.catalog.schema import TableSchema
 from discreet.engine.person_parts import PeopleRows
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn import BoostedTrees, BoostedTreesRegressor
 from discreet.learn.losses import Logistic, RowLoss, Softmax, Squared

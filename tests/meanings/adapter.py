@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import discreet as dp
-from discreet.engine.cells import exact_all
-from discreet.engine.flows import exact_flows
+from discreet.engine.cells import exact_all, exact_flows
 from discreet.engine.meter import Meter, follow
 from discreet.engine.perform import planned_uses
 from discreet.engine.release import Release

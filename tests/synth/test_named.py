@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.engine.on_arrays import run_on_arrays
+from discreet.engine.person_recipe import run_on_arrays
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.synth import AIM, MST, Adaptive

@@ -13,7 +13,7 @@ import pytest
 from discreet.accounting import zcdp
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.on_arrays import run_on_arrays
+from discreet.engine.person_recipe import run_on_arrays
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.draws import NamedBest
 from discreet.mechanisms.exponential import Exponential

@@ -16,7 +16,7 @@ import pytest
 import discreet as dp
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import distinguish
-from discreet.engine.on_arrays import run_on_arrays
+from discreet.engine.person_recipe import run_on_arrays
 from discreet.engine.session import Session
 from discreet.errors import InvalidParameter
 from discreet.privacy.unit import PrivacyUnit

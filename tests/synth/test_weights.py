@@ -15,7 +15,7 @@ import pytest
 import discreet as dp
 from discreet.catalog.schema import TableSchema
 from discreet.catalog.types import Type
-from discreet.engine.on_arrays import run_on_arrays
+from discreet.engine.person_recipe import run_on_arrays
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InvalidParameter, NotPrivate, UnsupportedQuery
 from discreet.finite import databases

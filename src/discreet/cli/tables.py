@@ -14,7 +14,7 @@ from discreet.errors import InvalidParameter
 from discreet.table import render
 
 if TYPE_CHECKING:
-    from discreet.engine.schema import DescribedTable, Listing
+    from discreet.engine.public_facts import DescribedTable, Listing
 
 
 @click.command("tables", short_help="Names and types of tables; free.")
@@ -26,14 +26,14 @@ def command(sources: Sequence[str], as_json: bool) -> None:
     Without an argument it shows the tables of the policy discreet.toml in this folder. No row is read (of JSON
     no value), and nothing is charged.
     """
-    from discreet.engine.schema import schema_of
+    from discreet.engine.public_facts import schema_of
 
     _say(schema_of(_described(sources)), as_json=as_json)
 
 
 def say_described(query: str, sources: Sequence[str], *, as_json: bool) -> bool:
     """Print what SHOW TABLES or DESCRIBE asks for, and return whether the query is one of them."""
-    from discreet.engine.schema import ASKS_FOR_SCHEMA, described
+    from discreet.engine.public_facts import ASKS_FOR_SCHEMA, described
 
     if not ASKS_FOR_SCHEMA.fullmatch(query):
         return False
@@ -52,7 +52,7 @@ def _say(listing: Listing, *, as_json: bool) -> None:
 def _described(sources: Sequence[str]) -> dict[str, DescribedTable]:
     from discreet.backends.duckdb import DuckDB
     from discreet.cli.init import shapes
-    from discreet.engine.schema import DescribedTable
+    from discreet.engine.public_facts import DescribedTable
     from discreet.policy import FILE, Policy, is_policy
 
     if not sources and not Path(FILE).exists():

@@ -1,28 +1,45 @@
-"""Who pays: one account, or those of two populations at once, whose charges and releases are made together.
+"""Who pays: one account, those of two populations at once, or each person of an account; and what proves a payment.
 
 And what an account would say to a query that is only planned: what would be left, and how many more like it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from discreet.accounting.filter import Charge, Tally
-from discreet.errors import BudgetExceeded, DiscreetError
+from discreet.backends.person_filter import PERSON, PersonFilter, hashed
+from discreet.engine.meter import after_charge
+from discreet.errors import BudgetExceeded, DiscreetError, InternalError, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.account_state import Limit
 from discreet.ledger.analysts import left_after, times
+from discreet.ledger.entry import Released
 from discreet.ledger.joint_charge import charge_together, find_together, store_together
 from discreet.plan.least import LEAST_EPSILON, most, with_fitting
 from discreet.privacy.guarantee import Budget, decimal, words
 from discreet.verify.certificate import seal
+from discreet.verify.certificate.document import CertifiedQuery, checks_of, write
+from discreet.verify.certificate.entries import names_of
+from discreet.verify.certificate.evidence import CERTIFIED, Evidence, evidence_of
+from discreet.verify.claim import PlanClaim
+from discreet.verify.flows import FlowClaim
 
 if TYPE_CHECKING:
+    from discreet.backends.backend import Backend
+    from discreet.catalog.schema import TableSchema
     from discreet.ledger.entry import Entry
+    from discreet.ledger.people.person_budgets import PersonBudgets
+    from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.plan import Plan
+    from discreet.plan.query import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +220,191 @@ def note_of(plan: Plan, version: str | None) -> dict[str, Any]:
     if plan.outer is not None and plan.outer.fed:
         outer["fed"] = {fed.name: fed.sql for fed in plan.outer.fed}
     return {"batch": texts, "tables": tables, **outer, **says}
+
+
+class Readable(Protocol):
+    """What runs SQL with parameters on the data."""
+
+    def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]: ...
+    def columns(self, sql: str, parameters: Mapping[str, int]) -> list[NDArray[np.int64]]: ...
+
+
+class PeopleOf:
+    """What a session knows of its account's people, where each has a budget of their own.
+
+    Guarantee:
+        Queries are settled one after another, each before a number of its result is read: a person who cannot pay what
+        the query costs it is left out of everything that is read, and nothing else tells of it (docs/proofs/people.md).
+    """
+
+    __slots__ = ("_account", "_backend", "_tables")
+
+    def __init__(self, account: Account, backend: Backend, tables: Sequence[TableSchema]) -> None:
+        if any(t.unit.is_row for t in tables):
+            raise InvalidParameter(
+                "A budget for each person needs to know who is who, and here each row is a unit of its own.",
+                hint="connect with a column that names the person: "
+                "dp.PrivacyUnit('person_id', max_groups=3, max_rows=10)",
+            )
+        backend.check_person_filter()
+        self._account, self._backend = account, backend
+        own = [t for t in tables if not t.public and t.reached is None]
+        self._tables = {t.name: t.unit.column for t in own if t.unit.column is not None}
+
+    @property
+    def _budgets(self) -> PersonBudgets:
+        """As they are now: the account's secret key is that of whoever charges it first."""
+        budgets = self._account.person_budgets
+        assert budgets is not None
+        return budgets
+
+    def cost(self, plan: Plan) -> PersonCost:
+        """Return what a charge for a plan costs each person; its statement has been tried on empty tables. Where a
+        first stage chooses something, a result is fed back into rows, or a recipe of one's own draws, each person in it
+        pays the worst case.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be charged to each person.
+            BudgetExceeded: it costs everybody in it more than a whole budget.
+        """
+        from discreet.plan.people.person_cost import (
+            before_results,
+            everybody_cost,
+            person_cost_of,
+            scope_of,
+            whole_cost,
+        )
+
+        rule, capacity, charge = self._budgets.filter, self._budgets.capacity, plan.charge
+        if plan.recipe:
+            scopes = [*(part.rows.bounded for part in plan.parts), *(scope_of(query) for query in plan.measurements)]
+            return self._rehearsed(everybody_cost(scopes, charge, rule, capacity), charge)
+        if plan.outer is not None and plan.outer.fed:
+            scopes = [before_results(query) for query in plan.measurements]
+            return self._rehearsed(everybody_cost(scopes, charge, rule, capacity), charge)
+        if plan.stages is not None:
+            return self._rehearsed(whole_cost(plan.stages.last, charge, rule, capacity), charge)
+        return self._rehearsed(person_cost_of(plan.measurements, charge, rule, capacity), charge)
+
+    def check_stages(self, last: Query, chosen: Query) -> None:
+        """Look whether what was chosen asks of the people who were charged.
+
+        Raises:
+            InternalError: it asks of others.
+        """
+        from discreet.plan.people.person_cost import same_people
+
+        if not same_people(last, chosen):
+            raise InternalError(
+                "The second stage asks of other people than were charged. The charge stands.",
+                hint="please report the query",
+            )
+
+    @contextmanager
+    def taking_part(self, cost: PersonCost, charge: int, secret: int) -> Iterator[Readable]:
+        """Settles the people of a charge, and gives what runs SQL on the data of those who can pay.
+
+        Raises:
+            LedgerError: they could not be settled; nothing may be released.
+            BackendFailed: the database failed; the charge stands.
+        """
+        with self._backend.person_filter(self._tables) as person_filter:
+            after_charge(lambda: self._settle(person_filter, cost, charge, secret))
+            yield person_filter
+
+    def _settle(self, person_filter: PersonFilter, cost: PersonCost, charge: int, secret: int) -> None:
+        hashes, costs = person_filter.people(hashed(cost.sql, cost.sums), self._parameters(cost, secret), cost.sums)
+        worst = np.array(cost.worst, np.int64)[:, None]
+        costs = np.where(costs[0] > worst[0], worst, costs)  # both are prices of the whole charge
+        person_filter.leave_out(self._budgets.settle(charge, hashes, costs))
+
+    def _rehearsed(self, cost: PersonCost, charge: Charge) -> PersonCost:
+        if cost.hopeless:
+            asked, has = charge.guarantee, self._budgets.filter.budget
+            raise BudgetExceeded(
+                f"The query needs {words(asked.epsilon, asked.delta)} of everybody in it, and each person has "
+                f"{words(has.epsilon, has.delta)}: nobody would be left to answer it.",
+                asked=words(asked.epsilon, asked.delta),
+                left=words(has.epsilon, has.delta),
+                hint="ask for less; sums and counts are charged by what each person adds, other results in full",
+            )
+        self._backend.rehearse(hashed(cost.sql, cost.sums), self._parameters(cost, 0))
+        return cost
+
+    def _parameters(self, cost: PersonCost, secret: int) -> dict[str, int | str]:
+        key: dict[str, int | str] = {PERSON.removeprefix("$"): self._budgets.key}
+        return key | {"secret": secret} if cost.keyed else key
+
+
+def seals_of(evidence: Evidence, own: str) -> dict[str, Any]:
+    """Return the digests in a stored release, of which that of its claim is this.
+
+    Raises:
+        InvalidParameter: there are none, or of another claim.
+    """
+    content = evidence.release.read().content
+    assert isinstance(content, Released)
+    seals: dict[str, Any] = content.release.get(CERTIFIED, {})
+    if seals.get("claim") != own:
+        raise InvalidParameter(
+            "this result was measured by another version of discreet, which would write its certificate.",
+            hint="use that version; or ask again with fresh=True, which is charged anew",
+        )
+    return seals
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """A release in a ledger.
+
+    Attributes:
+        accounts: who paid; of two populations in the order of the claim's sides.
+        identity: of what was measured.
+        kept: the noisy numbers as they are stored, without digests.
+        claim: what was paid for.
+    """
+
+    accounts: tuple[Account, ...]
+    identity: str
+    kept: Callable[[], dict[str, Any]]
+    claim: Callable[[], PlanClaim | FlowClaim]
+
+    @property
+    def remaining(self) -> list[str]:
+        """What the accounts have left now, in words, for a reader; nothing where the ledger cannot be read any more."""
+        try:
+            left = [(a.population, a.remaining) for a in self.accounts]
+        except DiscreetError:
+            return []
+        of = " of {!r}" if len(left) > 1 else ""
+        return [f"{words(budget.epsilon, budget.delta)}{of.format(name)}" for name, budget in left]
+
+    def certificate(self, own: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """Return the certificate of the release whose result these rows are; `own` is its name in a batch, "" without
+        one.
+
+        Raises:
+            InvalidParameter: the ledger does not keep the release, or keeps it without digests or with others.
+        """
+        claim = self.claim()
+        tables = {name for source, _ in checks_of(claim).sources(0) for name in names_of(source)}
+        found = evidence_of(self.accounts, self.identity, self.kept(), tables)
+        answers, *_ = [seals_of(evidence, seal.of_claim(claim))["answers"] for evidence in found]
+        answer = seal.answer(columns, rows)
+        name = _stored_as(answers, own, seal.digest(answer))
+        charged = found[0].charge.read().note
+        texts = charged.get("batch") or {"": charged.get("sql")}
+        # the same numbers may answer a question that makes something else of them: its rows were never stored
+        known = name is not None
+        name = name if name is not None else own if own in texts else next(iter(texts))
+        question = CertifiedQuery(
+            texts[name], self.identity, name if "batch" in charged else None, charged.get("outer")
+        )
+        return write(question, claim, answer if known else None, found)
+
+
+def _stored_as(answers: Mapping[str, str], name: str, own: str) -> str | None:
+    """Return the name under which a result of this digest is stored; None when it is not."""
+    if answers.get(name) == own:
+        return name
+    return next((name for name, found in answers.items() if found == own), None)

@@ -7,37 +7,41 @@ Guarantee:
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.engine.cells import uses_of
 from discreet.engine.meter import FedUse, Meter, PlannedUse, Reserved, follow
-from discreet.engine.open_run import OpenRun
-from discreet.engine.paid import Paid
-from discreet.engine.payers import note_of
-from discreet.engine.people import PeopleOf
+from discreet.engine.open_run import OpenRun, StepRun
+from discreet.engine.payers import Paid, PeopleOf, note_of
 from discreet.engine.recipe import Drawn, Receipt, Recipe
-from discreet.engine.step_run import StepRun
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, SourceError
 from discreet.ledger.entry import release_in
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.parts import kept_open
+from discreet.plan.parts import PersonPart, kept_open
+from discreet.plan.person_rows import PersonRows
+from discreet.plan.plan import Payer, Plan
+from discreet.plan.query import Query, public_table
 from discreet.query.expr import parameters_of
 from discreet.verify.certificate.evidence import CERTIFIED
 from discreet.verify.certificate.seal import certified
+from discreet.verify.check import check
+from discreet.verify.shapes import reject
 
 if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.catalog.schema import Scalar, TableSchema
-    from discreet.engine.payers import Payers
-    from discreet.engine.people import Readable
+    from discreet.engine.payers import Payers, Readable
+    from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.noise.entropy import Entropy
-    from discreet.plan.plan import Plan
+
 
 log = logging.getLogger("discreet")
 """Events of public facts: what was charged, refused and released. Nothing of the data is in them."""
@@ -130,7 +134,7 @@ class Desk:
         self.tables = look_again(self.backend, self.tables)
         plan = recipe.plan(self.tables)
         if not ours:
-            from discreet.engine.recipe_check import verified
+            from discreet.engine.perform import verified
 
             account = self.payers.accounts[0]
             plan = verified(recipe, plan, account, self.tables, self.version, stays_open=stays_open, found=found)
@@ -247,7 +251,7 @@ def planned_uses(
         fed: the results that statements read as parameters, filled as they are known.
     """
     if plan.flows is not None:
-        from discreet.engine.flows import flow_uses
+        from discreet.engine.cells import flow_uses
 
         return flow_uses(plan)
     stages = plan.stages
@@ -270,3 +274,71 @@ def planned_uses(
         return uses_of(query, f"{SECOND} ")
 
     return [*first_stage_uses(stages), Reserved(SECOND, second)]
+
+
+def verified(
+    recipe: object,
+    plan: Plan,
+    account: Account,
+    tables: Sequence[TableSchema],
+    version: str | None,
+    *,
+    stays_open: bool = False,
+    found: bool = False,
+) -> Plan:
+    """Return the plan of a recipe that is not a session's own, verified anew, under an identity of its own.
+
+    Args:
+        recipe: what made it.
+        plan: what is checked.
+        account: who pays.
+        tables: the session's.
+        version: the owner's label of the data.
+        stays_open: whether it is charged whole, as a run that stays open.
+        found: whether such a run is found again; one that takes inputs never is.
+
+    Raises:
+        InternalError: the second derivation does not agree with it; nothing was charged.
+        InvalidParameter: it is no plan of queries with declared bounds that one population pays for.
+    """
+    rows = [part.rows for part in plan.parts]
+    values = [plan, *plan.measurements, *plan.payers, *plan.parts, *rows]
+    if (
+        not {type(value) for value in values} <= {Plan, Query, Payer, PersonPart, PersonRows}
+        or not (plan.measurements or plan.parts)
+        or len(plan.payers) != 1
+        or plan.stages
+        or plan.flows
+        or plan.looks
+    ):
+        raise InvalidParameter(
+            "A recipe of your own plans private parts of rows, or queries with declared bounds, which one population "
+            "pays for.",
+            hint="make its plan with discreet.recipes.plan_recipe, or discreet.plan.planner.plan_batch",
+        )
+    if stays_open:
+        plan = kept_open(plan)
+    name = f"{type(recipe).__module__}.{type(recipe).__qualname__}"
+    (payer,) = plan.payers
+    if not payer.population:
+        plan = replace(plan, payers=(replace(payer, population=account.population),))
+    # whatever its code may read of a recipe that is a value is part of what is asked
+    value = repr(recipe) if is_dataclass(recipe) else ""
+    once = (
+        [] if plan.draws is None or found else [SystemEntropy().bytes(16).hex()]
+    )  # a run that stays open is never found again
+    asked = json.dumps([name, value, account.population, version, plan.identity, *once])
+    plan = replace(plan, recipe=name, identity=hashlib.sha256(asked.encode()).hexdigest())
+    claim = plan.claim_of_one
+    check(claim)
+    known = {t.name: t for t in tables}
+    for source in claim.sources:
+        if source.table is None:
+            same = all(name in known and public_table(known[name]) == t for name, t in source.tables.items())
+        else:
+            own = known.get(source.table)
+            said = None if own is None or own.public or own.reached else (own.unit.column, own.view)
+            same = said == (source.unit, source.view)
+        if not same or claim.relation is not account.relation:
+            reject("whose the rows are, and who their neighbours")
+    return plan

@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.engine.meter import PlannedUse, PrivateReads
-from discreet.engine.row_factor import Integers, RowFactor, squares, within
-from discreet.engine.row_places import RowPlaces, dense
+from discreet.engine.row_factor import Integers, RowFactor, RowPlaces, dense, squares, within
 from discreet.errors import BackendFailed, InternalError
 from discreet.verify.claim import PartKind
 

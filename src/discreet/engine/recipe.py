@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
-    from discreet.engine.paid import Paid
+    from discreet.engine.payers import Paid
     from discreet.plan.plan import Plan
 
 S = TypeVar("S")

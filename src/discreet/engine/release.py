@@ -16,7 +16,7 @@ from discreet.privacy.guarantee import Approximate
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.catalog.schema import Scalar
-    from discreet.engine.paid import Paid
+    from discreet.engine.payers import Paid
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
     from discreet.post.noisy_table import NoisyTable

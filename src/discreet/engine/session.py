@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.catalog.schema import TableSchema
     from discreet.engine.open_run import OpenRun
+    from discreet.engine.public_facts import DescribedTable, Listing
     from discreet.engine.recipe import Recipe
     from discreet.engine.release import Release
-    from discreet.engine.schema import DescribedTable, Listing
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
@@ -88,13 +88,13 @@ class Session:
     @property
     def schema(self) -> Listing:
         """What is public of all tables: columns, types, and what is known of them; free."""
-        from discreet.engine.schema import schema_of
+        from discreet.engine.public_facts import schema_of
 
         return schema_of(self._described)
 
     @property
     def _described(self) -> dict[str, DescribedTable]:
-        from discreet.engine.schema import DescribedTable
+        from discreet.engine.public_facts import DescribedTable
 
         return {t.name: DescribedTable.of(t) for t in self._desk.tables}
 
@@ -353,7 +353,7 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        from discreet.engine.schema import ASKS_FOR_SCHEMA, described
+        from discreet.engine.public_facts import ASKS_FOR_SCHEMA, described
 
         if isinstance(sql, str) and ASKS_FOR_SCHEMA.fullmatch(sql):  # type: ignore[redundant-expr]  # it may be anything
             return described(sql, self._described)  # type: ignore[return-value]  # a query returns a release, and this is none
@@ -455,7 +455,7 @@ class Session:
         dialect: str,
     ) -> None:
         """Refuse a batch with all the facts that its queries lack, where these are several."""
-        from discreet.engine.missing import EPSILON
+        from discreet.engine.public_facts import EPSILON
 
         found = [EPSILON] if epsilon is None else []
         for sql in questions.values():

@@ -94,7 +94,7 @@ class QueryParameters:
             PlanError, InvalidParameter: it cannot be answered as asked; all facts that it lacks are named together,
                 and without an ε what three values of it would give.
         """
-        from discreet.engine.missing import EPSILON, unpriced
+        from discreet.engine.public_facts import EPSILON, unpriced
 
         prepared = self.prepared(tables)
         asked = prepared.epsilon_or(None if epsilon is None else one("epsilon", epsilon))
@@ -112,7 +112,7 @@ class QueryParameters:
         Raises:
             PlanError, InvalidParameter: it cannot be answered as asked; all facts that it lacks are named together.
         """
-        from discreet.engine.missing import with_all_missing
+        from discreet.engine.public_facts import with_all_missing
 
         delta = one("delta", self.delta)
         left = self.accounts[0].remaining
@@ -199,7 +199,7 @@ class FlowParameters(QueryParameters):
 
     def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
         """As `QueryParameters.plan`; ε and δ are what no population pays more than, or one for each."""
-        from discreet.engine.missing import EPSILON, with_all_missing
+        from discreet.engine.public_facts import EPSILON, with_all_missing
 
         self._refuse_chosen()
         prepared = self.prepared(tables)
@@ -389,7 +389,7 @@ class Questions:
 
     def run(self, plan: Plan) -> Running[AnsweredQuestions]:
         if plan.flows is not None:
-            from discreet.engine.flows import measured_flows
+            from discreet.engine.cells import measured_flows
 
             return AnsweredQuestions(((yield from measured_flows(plan)),))
         if plan.stages is not None:

@@ -24,8 +24,7 @@ from discreet.accounting.convert import gdp_epsilon
 from discreet.accounting.loss import PrivacyLoss
 from discreet.catalog.schema import Range, TableSchema
 from discreet.catalog.types import Type
-from discreet.engine.on_arrays import run_on_arrays
-from discreet.engine.person_recipe import as_json
+from discreet.engine.person_recipe import as_json, run_on_arrays
 from discreet.engine.recipe import Draw
 from discreet.errors import InternalError, InvalidParameter
 from discreet.learn.asked import AskedColumns, DeclaredRows

@@ -29,7 +29,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.engine.recipe import Draw
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import DeclaredRows, in_cells
 from discreet.learn.estimator import PrivateEstimator

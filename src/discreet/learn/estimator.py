@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from discreet.accounting.loss import PrivacyLoss
 from discreet.catalog.schema import Fact, Range, TableSchema
 from discreet.catalog.types import Type
-from discreet.engine.on_arrays import run_on_arrays
-from discreet.engine.person_recipe import as_json
+from discreet.engine.person_recipe import as_json, run_on_arrays
 from discreet.errors import InvalidParameter, MissingBounds, MissingExtra
 from discreet.learn import model_file
 from discreet.learn.asked import AskedColumns, DeclaredRows

@@ -27,8 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.accounting.loss import PrivacyLoss
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.on_arrays import run_on_arrays
-from discreet.engine.person_recipe import as_json
+from discreet.engine.person_recipe import as_json, run_on_arrays
 from discreet.engine.plain_copy import WHOLE, is_own_class
 from discreet.engine.recipe import Draw
 from discreet.errors import InvalidParameter, MissingBounds

@@ -24,8 +24,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, 
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.engine.recipe import Draw
-from discreet.engine.row_factor import RowFactor
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowFactor, RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import FeatureRows, histogram_part
 from discreet.learn.estimator import PrivateEstimator

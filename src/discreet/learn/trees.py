@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.engine.recipe import Draw
-from discreet.engine.row_factor import RowFactor
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowFactor, RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import histogram_part
 from discreet.learn.descent import LinearDescent, PreparedRows

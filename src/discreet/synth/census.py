@@ -26,7 +26,7 @@ import numpy as np
 from discreet.engine.cells import measured
 from discreet.engine.person_recipe import PersonRecipe, as_json
 from discreet.engine.recipe import Draw
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.draws import AddedNoise
 from discreet.plan.parts import PersonPart, person_part, plan_recipe

@@ -34,7 +34,7 @@ from discreet.accounting.constructors import zcdp
 from discreet.accounting.loss import PrivacyLoss
 from discreet.engine.person_recipe import as_json
 from discreet.engine.recipe import Draw
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowPlaces
 from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.mechanisms.draws import AddedNoise, NamedBest
 from discreet.mechanisms.exponential import Exponential

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.engine.recipe import Draw
-from discreet.engine.row_places import RowPlaces
+from discreet.engine.row_factor import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.plan.parts import person_part, plan_recipe

@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.catalog.schema import TableSchema
 from discreet.catalog.types import Type
-from discreet.engine.flows import exact_flows
+from discreet.engine.cells import exact_flows
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.cost import Kind
 from discreet.plan.flows.plan import make_flow_plan

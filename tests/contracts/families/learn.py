@@ -18,7 +18,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import one_run
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.on_arrays import run_on_arrays
+from discreet.engine.person_recipe import run_on_arrays
 from discreet.engine.recipe import Draw
 from discreet.learn import GaussianNB, choose
 from discreet.learn.aggregate import SampleAggregate

@@ -14,7 +14,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import one_run
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.on_arrays import run_on_arrays
+from discreet.engine.person_recipe import run_on_arrays
 from discreet.engine.recipe import Draw, Wait
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.unit import PrivacyUnit, Relation

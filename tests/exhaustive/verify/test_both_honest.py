@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import discreet as dp
-from discreet.engine import flows as run
+from discreet.engine import cells as run
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.joint_charge import charge_together, store_together

@@ -9,7 +9,7 @@ import pytest
 
 from discreet.catalog.schema import Fact, Range, TableSchema
 from discreet.catalog.types import Type
-from discreet.engine.on_arrays import run_on_arrays
+from discreet.engine.person_recipe import run_on_arrays
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.synth.census import estimates, tree_noise
 from discreet.synth.hierarchical import AskedHierarchy

@@ -27,9 +27,9 @@ from torch import Tensor, nn
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.catalog.schema import Values, find_table
+from discreet.engine.open_run import AHEAD
 from discreet.engine.person_recipe import RecipeTable
 from discreet.engine.recipe import Draw
-from discreet.engine.step_run import AHEAD
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import AskedColumns, DeclaredRows
 from discreet.learn.features import DeclaredColumn, numbers_of
