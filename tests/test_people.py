@@ -17,7 +17,8 @@ import discreet as dp
 from discreet.accounting.filter import open_filter
 from discreet.backends.person_filter import PersonFilter
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerError
-from discreet.ledger.people import person_budgets, table
+from discreet.ledger import people_table as table
+from discreet.ledger import person_budgets
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.query import Query
 from tests.engine.reachable import reachable

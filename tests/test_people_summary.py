@@ -16,11 +16,11 @@ import discreet as dp
 from discreet import spending
 from discreet.engine.cells import Cells
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt
+from discreet.ledger import people_table as summary
+from discreet.ledger import person_budgets
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.people import person_budgets
-from discreet.ledger.people import table as summary
-from discreet.ledger.people.person_budgets import PersonBudgets
-from discreet.ledger.people.table import BEYOND, CAPACITY, PeopleTable, settle
+from discreet.ledger.people_table import BEYOND, CAPACITY, PeopleTable, settle
+from discreet.ledger.person_budgets import PersonBudgets
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.query import Query
 from discreet.spending import spending_of

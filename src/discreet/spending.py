@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt
 from discreet.ledger.chain import canonical
-from discreet.ledger.entry import PeopleCharged
+from discreet.ledger.entry import SUMMARY, PeopleCharged
 from discreet.ledger.failures import KEEP
-from discreet.ledger.people import SUMMARY
-from discreet.ledger.people.table import BINS, CAPACITY
+from discreet.ledger.people_table import BINS, CAPACITY
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.calibrated import AskedGuarantee
 from discreet.mechanisms.summed import SummedNoise
@@ -25,7 +24,7 @@ from discreet.table import render
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
     from discreet.ledger.log import View
-    from discreet.ledger.people.person_budgets import PersonBudgets
+    from discreet.ledger.person_budgets import PersonBudgets
     from discreet.noise.entropy import Entropy
     from discreet.privacy.exact import Real
 

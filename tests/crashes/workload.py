@@ -17,10 +17,9 @@ from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, DiscreetError
 from discreet.ledger.account import Account
 from discreet.ledger.account_state import Status
-from discreet.ledger.first_charge import foresee
-from discreet.ledger.joint_charge import charge_together, store_together
+from discreet.ledger.joint_charge import charge_together, foresee, store_together
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.people.table import parts_of
+from discreet.ledger.people_table import parts_of
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget
 

@@ -31,7 +31,7 @@ from discreet.learn import BoostedTreesRegressor, KMeans, LinearRegression, Samp
 from discreet.ledger.account import Account
 from discreet.ledger.entry import Charged, PeopleCharged
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.people.table import CAPACITY
+from discreet.ledger.people_table import CAPACITY
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.sparse_vector import SparseVector

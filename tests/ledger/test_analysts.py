@@ -18,7 +18,7 @@ from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.analysts import own_history
 from discreet.ledger.entry import Entry
-from discreet.ledger.first_charge import foresee
+from discreet.ledger.joint_charge import foresee
 from discreet.ledger.ledger import Ledger
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget

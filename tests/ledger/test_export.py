@@ -16,15 +16,13 @@ import pytest
 
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt, LedgerError
-from discreet.ledger.chain import GENESIS, canonical
+from discreet.ledger.chain import GENESIS, canonical, is_signed, new_key, sign_head
 from discreet.ledger.entry import Entry, Opened, to_row
-from discreet.ledger.export import verify_export
+from discreet.ledger.export import transfer, verify_export
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import Log
 from discreet.ledger.memory import MemoryStore
-from discreet.ledger.sign import is_signed, new_key, sign_head
 from discreet.ledger.store import Transaction
-from discreet.ledger.transfer import transfer
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
 from tests.postgres import Server

@@ -17,12 +17,11 @@ from discreet.accounting.filter import Charge
 from discreet.cli import main
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter, LedgerError
 from discreet.ledger.account import Account
-from discreet.ledger.first_charge import foresee
-from discreet.ledger.joint_charge import charge_together, find_together
+from discreet.ledger.chain import new_key
+from discreet.ledger.joint_charge import charge_together, find_together, foresee
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.memory import EMPTY, MemoryStore
 from discreet.ledger.places import Unmade, prepared_store
-from discreet.ledger.sign import new_key
 from discreet.ledger.sqlite import SQLiteStore
 from discreet.privacy.guarantee import Budget
 from tests.postgres import Server

@@ -12,11 +12,11 @@ import pytest
 import discreet as dp
 from discreet.accounting.filter import Charge
 from discreet.errors import InvalidParameter, LedgerError
+from discreet.ledger.chain import new_key
 from discreet.ledger.entry import Entry, Locked, Opened
 from discreet.ledger.export import verify_export
 from discreet.ledger.forms import Act
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.sign import new_key
 from discreet.privacy.guarantee import Budget
 from tests.ledger.test_verify import forge, problems
 

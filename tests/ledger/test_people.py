@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.ledger.people.table import BEYOND, CAPACITY, PeopleTable, parts_of, settle
+from discreet.ledger.people_table import BEYOND, CAPACITY, PeopleTable, parts_of, settle
 
 COSTS = st.sampled_from([0, 1, CAPACITY // 3, CAPACITY // 2, CAPACITY - 1, CAPACITY, BEYOND])
 HASHES = st.sampled_from([0, 1, 2, 3, 1 << 63, (1 << 64) - 1])

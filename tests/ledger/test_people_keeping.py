@@ -20,9 +20,8 @@ from discreet.ledger.account import Account
 from discreet.ledger.entry import PeopleCharged
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
-from discreet.ledger.people.person_budgets import PersonBudgets
-from discreet.ledger.people.segments import MERGED
-from discreet.ledger.people.table import CAPACITY
+from discreet.ledger.people_table import CAPACITY
+from discreet.ledger.person_budgets import MERGED, PersonBudgets
 from discreet.ledger.sqlite import SQLiteStore, SQLiteTransaction
 from discreet.privacy.guarantee import Budget
 from tests.system.ledger.test_crashes import dying

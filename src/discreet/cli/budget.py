@@ -13,7 +13,7 @@ from discreet.cli import output, writing
 from discreet.cli.options import BudgetAmount
 from discreet.cli.output import amounts, spelled, spent
 from discreet.errors import InvalidParameter
-from discreet.ledger.people import SUMMARY
+from discreet.ledger.entry import SUMMARY
 from discreet.privacy.guarantee import Approximate
 from discreet.table import render
 

@@ -117,7 +117,7 @@ def key(keyfile: str) -> None:
 
     Publish the public key where the keepers of the ledger cannot change it.
     """
-    from discreet.ledger.sign import new_key
+    from discreet.ledger.chain import new_key
 
     output.say(new_key(keyfile))
 
@@ -296,7 +296,7 @@ def transfer(ledger: str, to: str, **signed: Any) -> None:
 def _check_signature(head: str | None, signature: str | None, public_key: str | None) -> None:
     if signature is None and public_key is None:
         return
-    from discreet.ledger.sign import is_signed
+    from discreet.ledger.chain import is_signed
 
     if head is None or signature is None or public_key is None:
         raise InvalidParameter(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.catalog.schema import TableSchema
     from discreet.ledger.entry import Entry
-    from discreet.ledger.people.person_budgets import PersonBudgets
+    from discreet.ledger.person_budgets import PersonBudgets
     from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query

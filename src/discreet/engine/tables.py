@@ -27,7 +27,7 @@ from discreet.catalog.shape import TableShape
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.ledger.entry import Analysts
-from discreet.ledger.first_charge import foresee
+from discreet.ledger.joint_charge import foresee
 from discreet.privacy.unit import PrivacyUnit
 
 if TYPE_CHECKING:

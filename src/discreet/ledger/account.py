@@ -37,10 +37,10 @@ from discreet.ledger.entry import (
     from_row,
     release_in,
 )
-from discreet.ledger.lock import Key, refuse_new_analyst
 from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name, person
-from discreet.ledger.people.person_budgets import PersonBudgets
+from discreet.ledger.owner import Key, refuse_new_analyst
+from discreet.ledger.person_budgets import PersonBudgets
 from discreet.ledger.states import read_secret, secret_name, tally_text
 from discreet.ledger.units import meter
 from discreet.privacy.guarantee import Budget, words

@@ -150,6 +150,9 @@ _SHORT = 4000  # characters of events that are worth keeping
 TOGETHER = "together"
 """The field of a note that names the populations which pay for one query together, in the order of their entries."""
 
+SUMMARY = "summary"
+"""The field of a note that says that it paid for a summary of what people have used, not for SQL."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pinned(Fields):
@@ -361,7 +364,7 @@ class Locked(Act):
     """Whether charges open accounts, from here on: of no population, it stands under the empty name.
 
     In a locked ledger an account is opened by its owner's act alone. Where the lock names the owner's public key, each
-    `Act` carries a signature by it (`ledger/lock.py`).
+    `Act` carries a signature by it (`ledger/owner.py`).
     """
 
     kind: ClassVar[str] = "lock"

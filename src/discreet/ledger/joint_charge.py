@@ -1,4 +1,4 @@
-"""One query that several populations pay for: each in its own account, all of them or none.
+"""What accounts do together: one query that several populations pay for, all of them or none, and a first charge.
 
 Guarantee:
     The charges are entries that follow each other, made in one transaction: durable together, before the data is read,
@@ -10,15 +10,16 @@ Guarantee:
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from discreet.accounting.filter import Charge
 from discreet.errors import InternalError, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import TOGETHER, Analysts, Charged, Entry, Pinned, Released, release_in
+from discreet.ledger.log import View
 
 
 def charge_together(charges: Sequence[tuple[Account, Charge]], question: str, *, note: dict[str, Any]) -> list[Entry]:
@@ -168,3 +169,38 @@ def _is_list(named: Any) -> bool:
         and all(isinstance(n, str) for n in named)
         and len(set(named)) == len(named)
     )
+
+
+T = TypeVar("T")
+
+
+def foresee(step: Callable[[View], T], first: Account, *others: Account) -> T:
+    """Return what a step of these accounts of one ledger, such as pinning tables, comes to now, and have the first
+    charge of each take it.
+
+    That charge takes it in its own transaction, and is refused unless the step comes to the same then. So who only
+    connects, plans or is refused leaves nothing behind.
+    """
+    accounts = (first, *others)
+    earlier = tuple(dict.fromkeys(before for account in accounts for before in account.pending))
+
+    def look(view: View) -> tuple[T, bool, tuple[int, str] | None]:
+        for before in earlier:
+            before(view)
+        head = view.head
+        return step(view), view.head != head, view.imagined_at
+
+    def again(view: View) -> None:
+        if view.imagined_at is not None and view.imagined_at == at:
+            return  # it comes to the same, and no budget follows from what it writes
+        if step(view) != expected:
+            raise InvalidParameter(
+                "another session has asked these tables meanwhile, and they had other columns then; nothing was "
+                "charged.",
+                hint="connect again",
+            )
+
+    expected, writes, at = first.log.imagine(look)
+    for account in accounts:
+        account.pending = (*earlier, *([again] if writes else []))
+    return expected

@@ -17,15 +17,14 @@ from discreet.errors import InvalidParameter, LedgerCorrupt
 from discreet.ledger import names
 from discreet.ledger.account import Account, stored_account
 from discreet.ledger.account_state import Standing
-from discreet.ledger.chain import GENESIS
+from discreet.ledger.chain import GENESIS, SignedHead, sign_head
 from discreet.ledger.entry import Analysts, Entry, Moved, Opened, People
-from discreet.ledger.export import export_lines
-from discreet.ledger.lock import Key, by_owner, change_lock, lock_of, refuse_locked
+from discreet.ledger.export import export_lines, transfer
 from discreet.ledger.log import Log, View
 from discreet.ledger.names import population as population_name
 from discreet.ledger.names import skeleton
+from discreet.ledger.owner import Key, by_owner, change_lock, lock_of, refuse_locked
 from discreet.ledger.places import MEMORY, existing_store, made_store, prepared_store
-from discreet.ledger.sign import SignedHead, sign_head
 from discreet.ledger.states import (
     MOVED,
     Terms,
@@ -38,7 +37,6 @@ from discreet.ledger.states import (
     terms_text,
 )
 from discreet.ledger.store import Store
-from discreet.ledger.transfer import transfer
 from discreet.ledger.units import meter
 from discreet.ledger.verify import LedgerReport, verify
 from discreet.privacy.guarantee import PER_QUERY, Budget, decimal, words
@@ -249,7 +247,7 @@ class Ledger:
         return export_lines(self._log.store)
 
     def sign_head(self, key: str | os.PathLike[str]) -> SignedHead:
-        """Return the head, signed with the Ed25519 private key in that file: see `discreet.ledger.sign`."""
+        """Return the head, signed with the Ed25519 private key in that file: see `discreet.ledger.chain`."""
         return sign_head(self.head, key)
 
     def transfer(self, to: str | os.PathLike[str] | Ledger, *, by: str, reason: str) -> Ledger:

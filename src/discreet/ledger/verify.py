@@ -29,9 +29,9 @@ from discreet.ledger.entry import (
 )
 from discreet.ledger.forms import Act
 from discreet.ledger.joint_charge import Followed
-from discreet.ledger.lock import LEDGER, is_signed
 from discreet.ledger.log import HEAD, Log, View, follows
-from discreet.ledger.people.person_budgets import problems
+from discreet.ledger.owner import LEDGER, is_signed
+from discreet.ledger.person_budgets import problems
 from discreet.ledger.states import (
     ARRIVED,
     MARK,

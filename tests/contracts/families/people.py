@@ -10,11 +10,11 @@ import numpy as np
 
 from discreet import spending
 from discreet.accounting.filter import Charge, Tally
+from discreet.ledger import person_budgets
 from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.people import person_budgets
-from discreet.ledger.people.person_budgets import PersonBudgets
-from discreet.ledger.people.table import CAPACITY, PeopleTable, Summary, Sums, counted, summarised
+from discreet.ledger.people_table import CAPACITY, PeopleTable, Summary, Sums, counted, summarised
+from discreet.ledger.person_budgets import PersonBudgets
 from discreet.mechanisms.additive import Additive
 from discreet.noise.entropy import Entropy
 from discreet.privacy.event import ApproximateEvent, Composed

@@ -20,7 +20,7 @@ from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells, level_sums
 from discreet.errors import InvalidParameter, UnsupportedQuery
-from discreet.ledger.people.table import BEYOND, CAPACITY
+from discreet.ledger.people_table import BEYOND, CAPACITY
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.people.person_cost import PersonCost, person_cost_of
 from discreet.plan.plan import alone

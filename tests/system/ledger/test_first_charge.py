@@ -13,9 +13,9 @@ import pytest
 from discreet.accounting.filter import Charge
 from discreet.errors import InvalidParameter, LedgerError
 from discreet.ledger.account import Account
-from discreet.ledger.first_charge import foresee
+from discreet.ledger.chain import new_key
+from discreet.ledger.joint_charge import foresee
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.sign import new_key
 from discreet.privacy.guarantee import Budget
 from tests.crashes.tracer import Change, Fate, can_trace, run
 from tests.postgres import Server

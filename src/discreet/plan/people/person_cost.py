@@ -19,7 +19,7 @@ from fractions import Fraction
 from discreet.accounting.filter import BasicFilter, Charge, Filter, GDPFilter, RenyiFilter, Tally, ZCDPFilter
 from discreet.catalog.schema import TableSchema
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
-from discreet.ledger.people.table import BEYOND, CAPACITY, parts_of
+from discreet.ledger.people_table import BEYOND, CAPACITY, parts_of
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.bound import (
     BoundedQuery,

@@ -1,9 +1,23 @@
-"""Budgets of people: one write transaction finds who can pay for a query, and stores what they have spent then."""
+"""Budgets of people: one write transaction finds who can pay for a query, and stores what they have spent then.
+
+The person table in the ledger has one segment for each charge, committed to by an entry, and all merged now and then.
+
+A segment has the sums, after a charge, of those who paid; what is in a later one counts. Every `MERGED`th charge writes
+the whole table as one segment instead and removes the others: by number, never by size, since sizes are private. The
+entry `people` of a charge holds a commitment to all segments that there are after it.
+
+Guarantee:
+    The commitment hides: without the account's secret it tells nothing of the table, whatever else is known (HMAC as a
+    pseudorandom function). And it binds: a table that was changed, cut short or exchanged for an older one does not
+    meet the last commitment (a collision of SHA-256 else).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -12,12 +26,103 @@ import numpy as np
 
 from discreet.accounting.filter import Filter, Tally, reopen_filter
 from discreet.errors import InvalidParameter, LedgerCorrupt
-from discreet.ledger.entry import Charged, Entry, Opened, PeopleCharged
+from discreet.ledger.chain import canonical
+from discreet.ledger.entry import Charged, Entry, Opened, PeopleCharged, from_row
 from discreet.ledger.entry import People as Promise
+from discreet.ledger.failures import KEEP
 from discreet.ledger.log import Log, View
-from discreet.ledger.people import segments
-from discreet.ledger.people.segments import MERGED, Segments, corrupt
-from discreet.ledger.people.table import BEYOND, Hashes, PeopleTable, Sums, parts_of, settle, summarised
+from discreet.ledger.people_table import BEYOND, Hashes, PeopleTable, Sums, parts_of, settle, summarised
+
+MERGED = 16
+"""So many segments are merged into one."""
+
+_NAME = re.compile("([0-9]{16})/([0-9]{4})")
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Which segments there are: the names of their portions in order, each with its SHA-256 where that is known.
+
+    Attributes:
+        population: whose they are.
+        sums: how many sums each person has.
+        portions: name → digest.
+    """
+
+    population: str
+    sums: int
+    portions: Mapping[str, str]
+
+    @property
+    def numbers(self) -> list[int]:
+        """The entries that wrote the segments."""
+        return sorted({segment_of(self.population, name) for name in self.portions})
+
+    def commitment(self, secret: bytes) -> str:
+        """Return the commitment to these segments, under a key of the account's secret."""
+        key = hmac.digest(secret, b"discreet person table, commitment", "sha256")
+        told = canonical([self.population, self.sums, [[n, self.portions[n]] for n in sorted(self.portions)]])
+        return hmac.digest(key, told.encode(), "sha256").hex()
+
+    def of(self, seq: int) -> list[str]:
+        """Return the names of one segment's portions, in order."""
+        return sorted(n for n in self.portions if segment_of(self.population, n) == seq)
+
+
+def portion_name(population: str, seq: int, portion: int) -> str:
+    """Return the name of a portion of the segment that entry `seq` commits to; names are ordered as their numbers."""
+    return f"people/{population}/{seq:016d}/{portion:04d}"
+
+
+def segment_of(population: str, blob: str) -> int:
+    """Return the entry that wrote a portion; 0 if it is no portion of this population's table."""
+    start = f"people/{population}/"
+    found = _NAME.fullmatch(blob[len(start) :]) if blob.startswith(start) else None
+    return int(found[1]) if found else 0
+
+
+def stored_portions(view: View, population: str) -> list[str]:
+    """Return the names of all portions of a population's table, in order."""
+    return [blob for blob in view.blobs() if segment_of(population, blob)]
+
+
+def last_entry(view: View, population: str, newest: int) -> Entry | None:
+    """Return the last `people` entry of a population, which must be the one that wrote its newest segment.
+
+    Raises:
+        LedgerCorrupt: it is another one.
+    """
+    rows = view.rows(after=max(newest - 1, 0), limit=2, population=population, kind=PeopleCharged.kind)
+    if [row.seq for row in rows] != ([newest] if newest else []):
+        raise corrupt(population)
+    if not rows:
+        return None
+    view.entry(rows[0])  # its hash
+    return from_row(rows[0])
+
+
+def digest_of(portion: bytes) -> str:
+    """Return what a commitment says of a portion."""
+    return hashlib.sha256(portion).hexdigest()
+
+
+def joined(tables: Sequence[PeopleTable], sums: int) -> PeopleTable:
+    """Return the table that these make, in order of their numbers; the first may be large, and is read once."""
+    first, *later = [t for t in tables if len(t)] or [PeopleTable.nobody(sums)]
+    newer = PeopleTable.nobody(sums)
+    for table in later:
+        newer = newer.after(table)
+    return first.after(newer)
+
+
+def corrupt(population: str) -> LedgerCorrupt:
+    """Return the table is not the one that the chain commits to."""
+    return LedgerCorrupt(
+        f"what the people of {population!r} have spent is not what the ledger's chain says: the table was changed, cut "
+        "short or exchanged.",
+        hint=KEEP,
+    )
+
 
 T = TypeVar("T")
 
@@ -138,7 +243,7 @@ class PersonBudgets:
 
     def _read(self, view: View) -> _Known:
         """Return the table as it is stored, of which only what is not known yet is read."""
-        sums, names = len(self._counted), segments.stored(view, self._population)
+        sums, names = len(self._counted), stored_portions(view, self._population)
         known = _KNOWN.get(self._log, {}).get(self._population)
         if known is None or not known.segments.portions.keys() <= set(names):  # merged by another process, say
             known = _Known(Segments(self._population, sums, {}), PeopleTable.nobody(sums))
@@ -146,10 +251,10 @@ class PersonBudgets:
         if new and known.segments.portions and new[0] < max(known.segments.portions):
             raise corrupt(self._population)
         found = {name: view.blob(name) or b"" for name in new}
-        digests = {name: segments.digest(portion) for name, portion in found.items()}
+        digests = {name: digest_of(portion) for name, portion in found.items()}
         told = Segments(self._population, sums, {**known.segments.portions, **digests})
         newest = max(told.numbers, default=0)
-        entry = segments.last_entry(view, self._population, newest)
+        entry = last_entry(view, self._population, newest)
         if entry is not None and not (
             isinstance(entry.content, PeopleCharged) and entry.content.commitment == told.commitment(self._secret)
         ):
@@ -162,7 +267,7 @@ class PersonBudgets:
             ]
         except ValueError:
             raise corrupt(self._population) from None
-        return _Known(told, segments.joined([known.table, *each], sums))
+        return _Known(told, joined([known.table, *each], sums))
 
     def _write(self, view: View, charge: Entry, known: _Known, paid: PeopleTable) -> _Known:
         """Store those who paid as a segment, or the whole table in place of all segments, and commit to it."""
@@ -172,9 +277,9 @@ class PersonBudgets:
         for name in known.segments.portions if merges else ():
             view.put_blob(name, None)
         for i, portion in enumerate((table if merges else paid).portions()):
-            name = segments.name(self._population, seq, i)
+            name = portion_name(self._population, seq, i)
             view.put_blob(name, portion)
-            kept[name] = segments.digest(portion)
+            kept[name] = digest_of(portion)
         told = Segments(self._population, known.segments.sums, kept)
         content = PeopleCharged(charge.seq, told.commitment(self._secret))
         entry = view.append(self._population, content, paid=charge)
@@ -184,14 +289,14 @@ class PersonBudgets:
 
 def problems(view: View, population: str, opened: Opened, secret: bytes | None) -> list[str]:
     """Return what is wrong with a population's person table, to which its chain commits, in sentences."""
-    names = segments.stored(view, population)
+    names = stored_portions(view, population)
     if opened.people is None or secret is None:
         return [f"there is a table of people of {population!r}, who have no budgets."] if names and secret else []
     sums = len(_counted(opened.people.capacity))
     try:
-        digests = {name: segments.digest(view.blob(name) or b"") for name in names}
+        digests = {name: digest_of(view.blob(name) or b"") for name in names}
         told = Segments(population, sums, digests)
-        entry = segments.last_entry(view, population, max(told.numbers, default=0))
+        entry = last_entry(view, population, max(told.numbers, default=0))
         if entry is not None and (
             not isinstance(entry.content, PeopleCharged) or entry.content.commitment != told.commitment(secret)
         ):
