@@ -16,8 +16,7 @@ from benchmarks.fuzz.worlds import Shape, Table
 from discreet.backends.duckdb import DuckDB
 from discreet.catalog.owners import Owner, id_columns
 from discreet.catalog.schema import Reached, TableSchema
-from discreet.catalog.shape import TableShape
-from discreet.catalog.types import Type
+from discreet.catalog.types import TableShape, Type
 from discreet.engine.tables import with_id_kinds
 
 _ENDINGS = {

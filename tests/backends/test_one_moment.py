@@ -17,7 +17,7 @@ import discreet as dp
 from discreet.backends import duckdb
 from discreet.backends.connection import open_database
 from discreet.backends.duckdb import DuckDB
-from discreet.backends.view import projection
+from discreet.backends.source import projection
 from discreet.errors import BackendFailed, DiscreetError, InvalidParameter, SourceError
 from discreet.verify.view import read_view
 from tests.backends.asking import connected, exact

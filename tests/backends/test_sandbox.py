@@ -9,8 +9,8 @@ import duckdb
 import pandas as pd
 import pytest
 
+from discreet.backends import sandbox as processes
 from discreet.backends import sandbox as sandboxes
-from discreet.backends import sandbox_process as processes
 from discreet.backends.connection import open_database
 from discreet.backends.sandbox import naming_failures, open_tables, rehearsed
 from discreet.errors import BackendFailed, UnsupportedQuery

@@ -22,7 +22,7 @@ import pytest
 import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.backends.duckdb import DuckDB
-from discreet.catalog.shape import TableShape
+from discreet.catalog.types import TableShape
 from discreet.errors import DiscreetError, InvalidParameter, LedgerError
 from discreet.ledger.ledger import Ledger
 from tests.backends.asking import answers, connected

@@ -29,9 +29,9 @@ ONLY_IN = {
         "src/discreet/backends/connection.py",
         "src/discreet/backends/duckdb.py",
         "src/discreet/backends/sources.py",  # these two find out what the one above reads
-        "src/discreet/backends/json_files.py",
+        "src/discreet/backends/text_files.py",
         "src/discreet/backends/sandbox.py",
-        "src/discreet/backends/sandbox_process.py",
+        "src/discreet/backends/sandbox.py",
         "src/discreet/backends/connection.py",  # says how the one above is to count
         "src/discreet/cli/demo.py",  # gives the demo's attacker the exact answers
     ),

@@ -14,6 +14,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.backends.backend import Contents, contents
 from discreet.backends.connection import (
     LEAVES,
     Fetch,
@@ -25,13 +26,11 @@ from discreet.backends.connection import (
     rows_of,
     steadily,
 )
-from discreet.backends.contents import Contents, contents
 from discreet.backends.person_filter import PersonFilter, check_person_filter
-from discreet.backends.source import Scan, Source, State, first_twin, identifier
+from discreet.backends.source import Scan, Source, State, first_twin, found_as, identifier, projection, read_together
 from discreet.backends.sources import foreign_keys, open_source, views_beside
-from discreet.backends.view import found_as, projection, read_together
 from discreet.catalog.ids import Storage
-from discreet.catalog.shape import TableShape
+from discreet.catalog.types import TableShape
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, SourceError
 from discreet.verify.view import read_view
 

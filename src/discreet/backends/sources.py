@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.backends.delimited import delimited
 from discreet.backends.frames import is_read_once, parquet_stream, readable, with_ids
-from discreet.backends.json_files import json_files
 from discreet.backends.source import FILES, Scan, Source, identifier, listed, literal
+from discreet.backends.text_files import delimited, json_files
 from discreet.errors import InvalidParameter, SourceError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from discreet.catalog.schema import Reached, near_columns, unknown_table
-from discreet.catalog.shape import TableShape
+from discreet.catalog.types import TableShape
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.privacy.unit import PrivacyUnit
 

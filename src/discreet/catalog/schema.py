@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from discreet.catalog.shape import TableShape
-from discreet.catalog.types import Type
+from discreet.catalog.types import TableShape, Type
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.unit import PrivacyUnit, Relation

@@ -22,7 +22,7 @@ from discreet.privacy.guarantee import decimal
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import Fact
-    from discreet.catalog.shape import TableShape
+    from discreet.catalog.types import TableShape
     from discreet.cli.private_bounds import FoundFacts
     from discreet.privacy.guarantee import Budget
     from discreet.privacy.unit import PrivacyUnit

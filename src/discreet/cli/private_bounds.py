@@ -11,7 +11,7 @@ from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import Fact
-    from discreet.catalog.shape import TableShape
+    from discreet.catalog.types import TableShape
     from discreet.privacy.guarantee import Budget
     from discreet.privacy.unit import PrivacyUnit
 

@@ -427,7 +427,7 @@ def _check_given(columns: object, budgets: Mapping[str, object], texts: Mapping[
 def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> Kept:
     """Return what the population's account knows of the tables: of what a known table is now, only ids are read."""
     from discreet.catalog.owners import Owner
-    from discreet.catalog.shape import TableShape
+    from discreet.catalog.types import TableShape
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import is_there
 

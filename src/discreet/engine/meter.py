@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.catalog.types import Type
+from discreet.engine.payers import after_charge
 from discreet.engine.recipe import Draw, Wait
-from discreet.errors import InternalError, redacted
+from discreet.errors import InternalError
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar
@@ -285,22 +286,3 @@ def follow(running: Running[S], meter: Meter) -> S:
         return state
     finally:
         meter.close()
-
-
-def after_charge(work: Callable[[], T]) -> T:
-    """Return the result of work on private data that was paid for; an error of it says nothing of the data.
-
-    Raises:
-        InternalError: a failure of code, whatever it was.
-        DiscreetError, KeyboardInterrupt: as the work raises them, without the frames that held private numbers.
-    """
-    return redacted(work, _told)
-
-
-def _told(failed: BaseException | None) -> BaseException:
-    """Return what is raised for an error of private work."""
-    if isinstance(failed, KeyboardInterrupt):
-        return KeyboardInterrupt("The query was interrupted while it ran. Its charge stands.")
-    return failed or InternalError(
-        "The measurement failed. The charge stands: a failure may depend on the data.", hint="please report the query"
-    )

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Never
 
 from discreet.backends.sandbox import FAILURES, Sandbox, naming_failures, open_tables, rehearsed
-from discreet.backends.source import identifier
-from discreet.backends.view import read_as
+from discreet.backends.source import identifier, read_as
 from discreet.catalog.types import OF_CELLS, Type
 from discreet.engine.outer_errors import foreseen
 from discreet.engine.release import Release

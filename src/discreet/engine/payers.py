@@ -9,15 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.filter import Charge, Tally
 from discreet.backends.person_filter import PERSON, PersonFilter, hashed
-from discreet.engine.meter import after_charge
-from discreet.errors import BudgetExceeded, DiscreetError, InternalError, InvalidParameter
+from discreet.errors import BudgetExceeded, DiscreetError, InternalError, InvalidParameter, redacted
 from discreet.ledger.account import Account
 from discreet.ledger.account_state import Limit
 from discreet.ledger.analysts import left_after, times
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,3 +409,22 @@ def _stored_as(answers: Mapping[str, str], name: str, own: str) -> str | None:
     if answers.get(name) == own:
         return name
     return next((name for name, found in answers.items() if found == own), None)
+
+
+def after_charge(work: Callable[[], T]) -> T:
+    """Return the result of work on private data that was paid for; an error of it says nothing of the data.
+
+    Raises:
+        InternalError: a failure of code, whatever it was.
+        DiscreetError, KeyboardInterrupt: as the work raises them, without the frames that held private numbers.
+    """
+    return redacted(work, _told)
+
+
+def _told(failed: BaseException | None) -> BaseException:
+    """Return what is raised for an error of private work."""
+    if isinstance(failed, KeyboardInterrupt):
+        return KeyboardInterrupt("The query was interrupted while it ran. Its charge stands.")
+    return failed or InternalError(
+        "The measurement failed. The charge stands: a failure may depend on the data.", hint="please report the query"
+    )

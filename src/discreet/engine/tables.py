@@ -8,8 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from discreet.backends.backend import Backend
-from discreet.backends.contents import Contents
+from discreet.backends.backend import Backend, Contents
 from discreet.catalog.ids import Place, one_kind
 from discreet.catalog.listed_keys import Keys
 from discreet.catalog.owners import Owner, Owners, check_columns, check_same, id_columns
@@ -23,8 +22,7 @@ from discreet.catalog.schema import (
     near_columns,
     output_facts,
 )
-from discreet.catalog.shape import TableShape
-from discreet.catalog.types import Type
+from discreet.catalog.types import TableShape, Type
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.ledger.entry import Analysts
 from discreet.ledger.joint_charge import foresee

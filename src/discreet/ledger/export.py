@@ -1,8 +1,9 @@
 """A ledger elsewhere: its public entries as lines of JSON, which a stranger can verify without it, and its move to
 another store, whose end here is durable before anything begins there.
 
-Of an export the first line says what the file is, how many entries follow and to which head they lead. Each further line is the
-canonical body of one entry, byte for byte as it was hashed: whoever reads them can follow the chain with SHA-256 alone.
+Of an export the first line says what the file is, how many entries follow and to which head they lead. Each further
+line is the canonical body of one entry, byte for byte as it was hashed: whoever reads them can follow the chain with
+SHA-256 alone.
 States, secret keys and the person table are not in it; `people` entries commit to the table without telling it.
 """
 
