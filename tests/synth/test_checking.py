@@ -15,7 +15,7 @@ from discreet.errors import BudgetExceeded, InvalidParameter
 from discreet.privacy.unit import Relation
 from discreet.synth import Adaptive, Synthetic
 from discreet.synth import asked as asking
-from discreet.synth.checking import ModelCheck
+from discreet.synth.released import ModelCheck
 from tests.contracts.recipes import SHORT, RecipeRow, faults
 from tests.synth.test_recipe import COLUMNS
 

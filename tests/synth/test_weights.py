@@ -24,7 +24,7 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.synth import MWEM, Answers, load
 from discreet.synth.answers import OnlineWeights
 from discreet.synth.domain import SynthColumn
-from discreet.synth.weights import CellWeights, WeightsSynthesis
+from discreet.synth.named import CellWeights, WeightsSynthesis
 from tests.contracts.recipes import SHORT, RecipeRow, faults
 from tests.synth.test_recipe import COLUMNS, synthesis, table
 
@@ -55,7 +55,7 @@ def online(**changed: Any) -> OnlineWeights:
 
 @pytest.mark.parametrize("relation", Relation)
 def test_mwem_holds_the_contract_of_recipes(relation: Relation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.synth.weights.MOST_ROUNDS", 2)
+    monkeypatch.setattr("discreet.synth.named.MOST_ROUNDS", 2)
     rows = 10 if relation is Relation.REPLACE else None
     row = RecipeRow("mwem", lambda: weighing(public_rows=rows), relations=(relation,))
     assert faults(row, SHORT) == []
@@ -86,7 +86,7 @@ def test_answers_hold_the_contract_of_recipes(relation: Relation) -> None:
 
 
 def test_broken_twins_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.synth.weights.MOST_ROUNDS", 2)
+    monkeypatch.setattr("discreet.synth.named.MOST_ROUNDS", 2)
 
     def twin() -> Any:
         return Doubled(
@@ -266,7 +266,7 @@ def test_a_query_that_is_none_is_refused_and_not_counted() -> None:
 
 
 def test_mwem_of_a_frame_says_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.synth.weights.MOST_ROUNDS", 120)
+    monkeypatch.setattr("discreet.synth.named.MOST_ROUNDS", 120)
     made = MWEM(epsilon=15, delta="1e-6", rows=2000).fit(FRAME, DOMAIN)
     assert abs(sum(n for a, b, n in made.marginal("a", "b") if a and b) - 500) < 300
     (promise,) = made.report().warnings
@@ -276,7 +276,7 @@ def test_mwem_of_a_frame_says_its_bound(tmp_path: Path, monkeypatch: pytest.Monk
     made.save(tmp_path / "a.model")
     again = load(tmp_path / "a.model")
     assert again.marginal("a", "b") == made.marginal("a", "b") and again.report().warnings == (promise,)
-    monkeypatch.setattr("discreet.synth.weights.MOST_ROUNDS", 5)
+    monkeypatch.setattr("discreet.synth.named.MOST_ROUNDS", 5)
     measured = MWEM(epsilon=8, delta="1e-6").fit(FRAME, TWO)
     assert abs(measured.rows - 2000) < 200
 

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import RowFactor
 from discreet.learn.asked import DeclaredRows
+from discreet.learn.estimator import parameters
 from discreet.learn.features import BITS, DeclaredColumn
 from discreet.learn.gram import spread_of
 from discreet.learn.linear import Probabilities
 from discreet.learn.losses import Floats
-from discreet.learn.parameters import parameters
 from discreet.plan.parts import person_part
 
 if TYPE_CHECKING:

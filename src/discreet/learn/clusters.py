@@ -32,11 +32,10 @@ from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import DeclaredRows, in_cells
-from discreet.learn.estimator import PrivateEstimator
+from discreet.learn.estimator import PrivateEstimator, parameters
 from discreet.learn.features import DeclaredColumn
 from discreet.learn.gram import NarrowedGram, moments_of, narrowed, spread_of, units_of
 from discreet.learn.losses import Floats
-from discreet.learn.parameters import parameters
 from discreet.plan.parts import person_part
 from discreet.privacy.exact import count
 

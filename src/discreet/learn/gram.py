@@ -27,10 +27,9 @@ from discreet.engine.recipe import Draw
 from discreet.engine.row_factor import RowFactor, RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import FeatureRows, histogram_part
-from discreet.learn.estimator import PrivateEstimator
+from discreet.learn.estimator import PrivateEstimator, parameters
 from discreet.learn.features import BITS, DeclaredColumn, Features, numbers_of
 from discreet.learn.losses import Floats, Squared
-from discreet.learn.parameters import parameters
 from discreet.plan.parts import PersonPart, person_part
 from discreet.privacy.exact import count
 

@@ -17,12 +17,11 @@ from discreet.catalog.schema import Fact, Range, Values
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.asked import FeatureRows
 from discreet.learn.descent import LinearDescent
-from discreet.learn.estimator import PrivateEstimator
+from discreet.learn.estimator import PrivateEstimator, parameters
 from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
 from discreet.learn.gram import GramRegression
 from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
 from discreet.learn.objective import ObjectiveMinimum
-from discreet.learn.parameters import parameters
 from discreet.privacy.exact import count
 
 OBJECTIVE = ("objective", "output")

@@ -34,11 +34,11 @@ from discreet.engine.row_factor import RowFactor, RowPlaces
 from discreet.errors import InvalidParameter
 from discreet.learn.asked import histogram_part
 from discreet.learn.descent import LinearDescent, PreparedRows
+from discreet.learn.estimator import parameters
 from discreet.learn.features import BITS, DeclaredColumn, Features
 from discreet.learn.gram import spread_of
 from discreet.learn.linear import LinearModel, Probabilities, ScaledRegressor
 from discreet.learn.losses import Floats, Logistic, RowLoss, Softmax
-from discreet.learn.parameters import parameters
 
 if TYPE_CHECKING:
     from discreet.engine.person_parts import Parts, PeopleRows

@@ -37,8 +37,8 @@ from discreet.privacy.unit import Sensitivity
 from discreet.synth.asked import BINS, AskedSynthesis
 from discreet.synth.counting import read_count
 from discreet.synth.domain import CellRecipe, Integers
+from discreet.synth.named import DOUBT, CellWeights, model_of, rows_where
 from discreet.synth.synthetic import Synthetic
-from discreet.synth.weights import DOUBT, CellWeights, model_of, rows_where
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema

@@ -17,11 +17,10 @@ from discreet.privacy.unit import Relation
 from discreet.query.parse import columns_named
 from discreet.synth.counting import read_columns
 from discreet.synth.domain import SynthColumn
-from discreet.synth.named import AimSynthesis, TreeSynthesis
+from discreet.synth.named import AimSynthesis, TreeSynthesis, WeightsSynthesis
 from discreet.synth.recipe import AdaptiveSynthesis, Schedule, sigmas_of
 from discreet.synth.released import Priced, frame_session
 from discreet.synth.synthetic import Synthetic
-from discreet.synth.weights import WeightsSynthesis
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan

@@ -35,9 +35,8 @@ from discreet.plan.planner import make_query
 from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.query.expr import quoted
-from discreet.synth.checking import Distances, digest_of
 from discreet.synth.domain import Floats, Integers, SynthColumn
-from discreet.synth.released import Priced, Proved
+from discreet.synth.released import Distances, Priced, Proved, digest_of
 from discreet.synth.synthetic import SyntheticRows
 from discreet.synth.tree import TreeNoise, whole
 from discreet.synth.units import LevelUnits

@@ -23,9 +23,8 @@ from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.noise.entropy import SystemEntropy, words64
 from discreet.plan.query import confidence_level
 from discreet.privacy.exact import Real, count, positive, probability
-from discreet.synth.checking import ModelCheck, digest_of
 from discreet.synth.domain import Floats, Integers, SynthColumn
-from discreet.synth.released import Proved
+from discreet.synth.released import ModelCheck, Proved, digest_of
 from discreet.table import render
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from discreet.synth.answers import OnlineWeights
 from discreet.synth.census import KINDS
 from discreet.synth.domain import SynthColumn
 from discreet.synth.hierarchical import AskedHierarchy
-from discreet.synth.named import AimSynthesis, TreeSynthesis
+from discreet.synth.named import AimSynthesis, TreeSynthesis, WeightsSynthesis
 from discreet.synth.recipe import AdaptiveSynthesis, Schedule
-from discreet.synth.weights import WeightsSynthesis
 from tests.contracts.audit_row import AuditRow
 from tests.contracts.families.learn import DELTA, ERROR, Seen
 
