@@ -19,6 +19,7 @@ PYTHON_ALONE = {
     "engine/declared.py": "mechanisms of the owner's own code",
     "engine/meter.py": "recipes",
     "engine/session.py": "recipes",
+    "engine/wings.py": "as above",
     "engine/connect.py": "two populations, whose options `both` checks itself",
     "engine/sql_recipe.py": "a number for each of two populations",
     "engine/plain_copy.py": "estimators of one's own",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -193,3 +194,12 @@ def test_a_model_that_some_rows_would_make_fail_is_refused(weights: Any) -> None
         with pytest.raises(InvalidParameter, match="no fit gives"):
             s.evaluate(model, **ASKED, epsilon=1)
         assert s.remaining.epsilon == left
+
+
+def test_what_decides_has_the_arguments_of_what_asks() -> None:
+    pairs = {"fit": "plan_fit", "choose": "plan_choose", "synthesize": "plan_synthesis", "hierarchy": "plan_hierarchy"}
+    for ask, decide in (pairs | {"train": "plan_train"}).items():
+        asked, decided = ([*signature(getattr(dp.Session, name)).parameters] for name in (ask, decide))
+        assert [name for name in asked if name != "fresh"] == [name for name in decided if name != "people"]
+    with session() as s, pytest.raises(TypeError, match="fresh"):
+        s.plan_fit(MODEL, **ASKED, fresh=True)

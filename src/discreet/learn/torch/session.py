@@ -366,7 +366,6 @@ class Training(DeclaredRows):
 def training_of(
     trainer: Any,
     tables: Sequence[TableSchema],
-    *,
     features: Sequence[str] | None = None,
     target: str | None = None,
     table: str | None = None,
