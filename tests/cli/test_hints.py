@@ -27,7 +27,7 @@ PYTHON_ALONE = {
     "backends/sources.py": "sources that are no path",
     "catalog/schema.py": "whole dates, which --range cannot say",
     "ledger/ledger.py": "curves, which no option gives",
-    "ledger/units.py": "as above",
+    "ledger/account_state.py": "as above",
     "ledger/names.py": "who signs, which the options require",
     "ledger/analysts.py": "groups of analysts",
     "ledger/postgres/failures.py": "parameters of a URL",

@@ -253,7 +253,7 @@ def test_the_capacity_of_the_day_of_opening_holds_when_a_later_version_computes_
 ) -> None:
     ledger.open_account("p", Budget(1)).charge("q", pay("1/2"), note={})
     later = BasicFilter(Budget(2))
-    monkeypatch.setattr("discreet.ledger.units.reopen_filter", lambda name, budget, capacity: later)
+    monkeypatch.setattr("discreet.ledger.account_state.reopen_filter", lambda name, budget, capacity: later)
     account = ledger.open_account("p", None)
     with pytest.raises(BudgetExceeded):
         account.charge("q", pay("3/4"), note={})

@@ -19,10 +19,10 @@ from discreet.accounting.filter import Charge
 from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger.chain import GENESIS, canonical, link
 from discreet.ledger.entry import Charged
+from discreet.ledger.forms import tally_name, tally_text
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
 from discreet.ledger.memory import MemoryStore
-from discreet.ledger.states import tally_name, tally_text
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.guarantee import Budget
 

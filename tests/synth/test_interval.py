@@ -20,8 +20,7 @@ from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.synth import Adaptive, Synthetic, load
 from discreet.synth import asked as asking
-from discreet.synth.counting import read_count
-from discreet.synth.domain import SynthColumn
+from discreet.synth.domain import SynthColumn, read_count
 from discreet.synth.synthetic import SyntheticModel, TableFact
 
 PLACE = np.arange(4000)

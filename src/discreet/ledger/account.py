@@ -17,6 +17,7 @@ from discreet.ledger.account_state import (
     Status,
     above_each_query,
     above_one_query,
+    meter,
     refused,
     shut,
     too_long,
@@ -37,12 +38,11 @@ from discreet.ledger.entry import (
     from_row,
     release_in,
 )
+from discreet.ledger.forms import read_secret, secret_name, tally_text
 from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name, person
 from discreet.ledger.owner import Key, refuse_new_analyst
 from discreet.ledger.person_budgets import PersonBudgets
-from discreet.ledger.states import read_secret, secret_name, tally_text
-from discreet.ledger.units import meter
 from discreet.privacy.guarantee import Budget, words
 from discreet.privacy.unit import Relation
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from discreet.accounting.filter import Filter, Tally, within
 from discreet.errors import DiscreetError, InvalidParameter
 from discreet.ledger import names
-from discreet.ledger.account_state import Cap, Limit, Standing, total
+from discreet.ledger.account_state import Cap, Limit, Standing, refit, total
 from discreet.ledger.entry import (
     AnalystCapped,
     Analysts,
@@ -30,9 +30,8 @@ from discreet.ledger.entry import (
     Pinned,
     Released,
 )
+from discreet.ledger.forms import analyst_name, group_name, tally_text
 from discreet.ledger.owner import Owned
-from discreet.ledger.states import analyst_name, group_name, tally_text
-from discreet.ledger.units import refit
 from discreet.privacy.guarantee import Budget, words
 
 

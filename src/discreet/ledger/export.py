@@ -19,8 +19,8 @@ from discreet.ledger import forms, names
 from discreet.ledger.chain import GENESIS, canonical, link, parse
 from discreet.ledger.entry import KINDS, Moved, Opened
 from discreet.ledger.failures import ANOTHER
+from discreet.ledger.forms import ARRIVED, MARK, MARKED, MOVED, moved_text, read_moved
 from discreet.ledger.log import HEAD, NO_END, Log, View
-from discreet.ledger.states import ARRIVED, MARK, MARKED, MOVED, moved_text, read_moved
 from discreet.ledger.store import Row, Store, Transaction, rows_up_to
 from discreet.ledger.verify import LedgerReport, verify_rows
 

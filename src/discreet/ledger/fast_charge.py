@@ -22,9 +22,9 @@ from discreet.ledger.account_state import Limit, Standing
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import KINDS, Charged, Entry, Moved, People
 from discreet.ledger.failures import KEEP
+from discreet.ledger.forms import tally_text, terms_name
 from discreet.ledger.log import Log, View
 from discreet.ledger.names import name
-from discreet.ledger.states import tally_text, terms_name
 from discreet.ledger.store import Added, Addition
 from discreet.privacy.unit import Relation
 

@@ -16,16 +16,11 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, LedgerCorrupt
 from discreet.ledger import names
 from discreet.ledger.account import Account, stored_account
-from discreet.ledger.account_state import Standing
+from discreet.ledger.account_state import Standing, meter
 from discreet.ledger.chain import GENESIS, SignedHead, sign_head
 from discreet.ledger.entry import Analysts, Entry, Moved, Opened, People
 from discreet.ledger.export import export_lines, transfer
-from discreet.ledger.log import Log, View
-from discreet.ledger.names import population as population_name
-from discreet.ledger.names import skeleton
-from discreet.ledger.owner import Key, by_owner, change_lock, lock_of, refuse_locked
-from discreet.ledger.places import MEMORY, existing_store, made_store, prepared_store
-from discreet.ledger.states import (
+from discreet.ledger.forms import (
     MOVED,
     Terms,
     populations_of,
@@ -36,8 +31,12 @@ from discreet.ledger.states import (
     terms_name,
     terms_text,
 )
+from discreet.ledger.log import Log, View
+from discreet.ledger.names import population as population_name
+from discreet.ledger.names import skeleton
+from discreet.ledger.owner import Key, by_owner, change_lock, lock_of, refuse_locked
+from discreet.ledger.places import MEMORY, existing_store, made_store, prepared_store
 from discreet.ledger.store import Store
-from discreet.ledger.units import meter
 from discreet.ledger.verify import LedgerReport, verify
 from discreet.privacy.guarantee import PER_QUERY, Budget, decimal, words
 from discreet.privacy.unit import Relation

@@ -10,9 +10,9 @@ from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger.chain import GENESIS, link
 from discreet.ledger.entry import Content, Entry, Opened, Pinned, Released, from_row, to_row
 from discreet.ledger.failures import KEEP
+from discreet.ledger.forms import MARK, MOVED, read_moved
 from discreet.ledger.memory import Overlay
 from discreet.ledger.places import Unmade
-from discreet.ledger.states import MARK, MOVED, read_moved
 from discreet.ledger.store import Added, Addition, Adds, Row, Store, Transaction
 
 T = TypeVar("T")

@@ -20,13 +20,11 @@ from discreet.accounting.filter import Filter, within
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, LedgerError
 from discreet.ledger import chain, names
-from discreet.ledger.account_state import Standing, Status, reserved
+from discreet.ledger.account_state import Standing, Status, along, refit, reserved
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Analysts, Closed, Content, Entry, Frozen, Locked, Opened, Rebudgeted, Thawed
-from discreet.ledger.forms import Act
+from discreet.ledger.forms import Act, Terms, terms_name, terms_text
 from discreet.ledger.log import View
-from discreet.ledger.states import Terms, terms_name, terms_text
-from discreet.ledger.units import along, refit
 from discreet.privacy.guarantee import Budget, decimal
 
 Key: TypeAlias = str | os.PathLike[str]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from discreet.accounting.filter import Filter, Tally, reopen_filter, within
 from discreet.errors import DiscreetError, LedgerCorrupt
+from discreet.ledger.account_state import SLACK, meter, reopen
 from discreet.ledger.chain import GENESIS
 from discreet.ledger.entry import (
     AnalystCapped,
@@ -27,16 +28,12 @@ from discreet.ledger.entry import (
     Thawed,
     from_row,
 )
-from discreet.ledger.forms import Act
-from discreet.ledger.joint_charge import Followed
-from discreet.ledger.log import HEAD, Log, View, follows
-from discreet.ledger.owner import LEDGER, is_signed
-from discreet.ledger.person_budgets import problems
-from discreet.ledger.states import (
+from discreet.ledger.forms import (
     ARRIVED,
     MARK,
     MARKED,
     MOVED,
+    Act,
     Terms,
     analyst_name,
     group_name,
@@ -48,8 +45,11 @@ from discreet.ledger.states import (
     terms_name,
     terms_text,
 )
+from discreet.ledger.joint_charge import Followed
+from discreet.ledger.log import HEAD, Log, View, follows
+from discreet.ledger.owner import LEDGER, is_signed
+from discreet.ledger.person_budgets import problems
 from discreet.ledger.store import Row, Store
-from discreet.ledger.units import SLACK, meter, reopen
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
 

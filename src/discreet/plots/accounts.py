@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from discreet.accounting.filter import Filter, Tally
 from discreet.errors import InvalidParameter
 from discreet.ledger.account import Account
+from discreet.ledger.account_state import meter
 from discreet.ledger.entry import Charged, Entry, Opened, Rebudgeted
-from discreet.ledger.units import meter
 from discreet.plots.style import CLOCK, COLOURS, dressed, legend, zoomed
 from discreet.plots.vega import Picture, Values, alt, inline, needed, written
 from discreet.privacy.guarantee import Budget

@@ -35,8 +35,7 @@ from discreet.privacy.exact import Real, count, positive
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Sensitivity
 from discreet.synth.asked import BINS, AskedSynthesis
-from discreet.synth.counting import read_count
-from discreet.synth.domain import CellRecipe, Integers
+from discreet.synth.domain import CellRecipe, Integers, read_count
 from discreet.synth.named import DOUBT, CellWeights, model_of, rows_where
 from discreet.synth.synthetic import Synthetic
 

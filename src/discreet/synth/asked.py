@@ -15,8 +15,7 @@ from discreet.errors import InvalidParameter, MissingBounds, NotPrivate
 from discreet.privacy.exact import Real, count, positive, probability
 from discreet.privacy.unit import Relation
 from discreet.query.parse import columns_named
-from discreet.synth.counting import read_columns
-from discreet.synth.domain import SynthColumn
+from discreet.synth.domain import SynthColumn, read_columns
 from discreet.synth.named import AimSynthesis, TreeSynthesis, WeightsSynthesis
 from discreet.synth.recipe import AdaptiveSynthesis, Schedule, sigmas_of
 from discreet.synth.released import Priced, frame_session

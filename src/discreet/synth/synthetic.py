@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from discreet.noise.entropy import Entropy
     from discreet.plan.plan import Plan
     from discreet.privacy.unit import Relation
-    from discreet.synth.counting import CountedCells
+    from discreet.synth.domain import CountedCells
 
 FORMAT = 3
 """Version of model files."""
@@ -350,7 +350,7 @@ class Synthetic(Proved):
         Raises:
             UnsupportedQuery: there is no interval, and why.
         """
-        from discreet.synth.counting import read_count
+        from discreet.synth.domain import read_count
 
         return self._interval(read_count(sql, self._model.columns), float(confidence_level(confidence)))
 

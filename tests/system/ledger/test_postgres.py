@@ -21,13 +21,13 @@ from discreet.errors import BudgetExceeded, InvalidParameter, LedgerBusy, Ledger
 from discreet.ledger.account import Account
 from discreet.ledger.chain import new_key
 from discreet.ledger.entry import Rebudgeted
+from discreet.ledger.forms import Terms, terms_name, terms_text
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
 from discreet.ledger.postgres import store as store_file
 from discreet.ledger.postgres.link import Link
 from discreet.ledger.postgres.store import PostgresStore
 from discreet.ledger.postgres.url import address
-from discreet.ledger.states import Terms, terms_name, terms_text
 from discreet.privacy.guarantee import Budget
 from tests.postgres import Server
 
