@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discreet.engine.cells import uses_of
+from discreet.engine.cells import flow_uses, uses_of
 from discreet.engine.meter import FedUse, Meter, PlannedUse, Reserved, follow
 from discreet.engine.open_run import OpenRun, StepRun
 from discreet.engine.payers import Paid, PeopleOf, note_of
@@ -134,8 +134,6 @@ class Desk:
         self.tables = look_again(self.backend, self.tables)
         plan = recipe.plan(self.tables)
         if not ours:
-            from discreet.engine.perform import verified
-
             account = self.payers.accounts[0]
             plan = verified(recipe, plan, account, self.tables, self.version, stays_open=stays_open, found=found)
         if [p.population for p in plan.payers] != [a.population for a in self.payers.accounts]:
@@ -251,8 +249,6 @@ def planned_uses(
         fed: the results that statements read as parameters, filled as they are known.
     """
     if plan.flows is not None:
-        from discreet.engine.cells import flow_uses
-
         return flow_uses(plan)
     stages = plan.stages
     if stages is None:
