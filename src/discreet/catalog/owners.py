@@ -229,7 +229,7 @@ def check_unit(
     """
     name = unit.column
     said = {table.casefold() for table, _ in unit.tables}
-    holding = {o.column.casefold(): t for t, o in reversed(owners.items()) if o.column is not None}
+    holding = {o.column.casefold(): t for t, o in reversed([*owners.items()]) if o.column is not None}
     holding.pop("id", None)
     for table, owner in owners.items():
         if owner.column is None:
