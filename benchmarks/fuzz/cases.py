@@ -83,6 +83,7 @@ def _may_have(shape: Shape, construct: str) -> bool:
 _NEEDED: Mapping[str, Callable[[Shape], bool]] = {
     "public n": lambda shape: shape.is_row and shape.relation is Relation.REPLACE,
     "derived table of row units": lambda shape: shape.is_row,
+    "public join of row units": lambda shape: shape.is_row and len(shape.tables) > 1,
     "listed keys": lambda shape: bool(shape.listed),
     "max_contributions": lambda shape: shape.caps[2] is not None and not shape.is_row,
     "groups in rounds": lambda shape: shape.caps[0] > _FOR_ROUNDS and not shape.is_row,

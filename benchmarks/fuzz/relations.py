@@ -95,9 +95,9 @@ class Relations:
         private = [t for t in self.shape.tables if not t.public]
         if depth <= 0 or (self.shape.is_row and self.writer.chance(0.4)):
             return self.base(self.writer.rng.choice(private))
-        if self.shape.is_row and self.writer.chance(0.7):
-            return self.rows(depth - 1)
         several = len(self.shape.tables) > 1
+        if self.shape.is_row and self.writer.chance(0.9 if several else 0.7):
+            return self.public_join(depth - 1) if several and self.writer.chance(0.7) else self.rows(depth - 1)
         ways: list[Callable[[int], Source]] = [self.projected, self.grouped, self.union]
         if self.writer.language.is_own:
             ways += [self.windows] * 4
@@ -150,6 +150,7 @@ class Relations:
         """A private relation and the public table, on anything."""
         w = self.writer
         left = self.owned(depth)
+        w.use(*["public join of row units"] if self.shape.is_row else [])
         right = self.public(next(t for t in self.shape.tables if t.public))
         kind = w.rng.choice(w.language.public_joins)
         if w.chance(self.slip):
@@ -319,9 +320,10 @@ class Relations:
         parts = [w.filter(of.names)]
         if not w.language.is_own:
             parts = [f"({parts[0]} OR {w.filter(of.names)})"]
-        if w.chance(0.3) and not self.shape.is_row:
+        alone = self.shape.is_row and len(self.shape.tables) == 1
+        if w.chance(0.3) and not alone:
             parts.append(self._subquery(of))
-        if w.chance(0.25) and not self.shape.is_row:
+        if w.chance(0.25) and not alone:
             parts.append(self._mixed(of))
         if w.chance(0.15):
             parts += self._narrowing(of)

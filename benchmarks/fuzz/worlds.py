@@ -85,7 +85,8 @@ class Shape:
             facts = self.facts.get(t.name, {})
             ties = () if t.tie is None else (Reached(*t.tie),)
             schema = TableSchema(t.name, columns, facts, unit, self.relation, link, t.public, digest=digest, links=ties)
-            found.append(replace(schema, listed=self.listed.get(t.name)))
+            once = {"name": 1} if t.public and named is None else {}  # which is not so: the text has to see to it
+            found.append(replace(schema, listed=self.listed.get(t.name), alike=once))
         return found
 
 
@@ -117,10 +118,12 @@ LAYOUTS: tuple[tuple[Table, ...], ...] = (
     (_table("t", f"uid t {_SINGLE}", unit="uid"), _REGIONS),
     (_table("t", f"uid r {_SINGLE}", unit="uid"),),
     (_table("t", f"uid i {_SINGLE}"),),
+    (_table("t", f"uid i {_SINGLE}"), _REGIONS),
 )
-"""Three ways in which a shop's rows lead to people; one table with a unit of each type; rows that are units."""
+"""Three ways in which a shop's rows lead to people; one table with a unit of each type; rows that are units, alone and
+beside a public table."""
 
-_WEIGHTS = (5, 5, 5, 2, 3, 1, 3)
+_WEIGHTS = (5, 5, 5, 2, 3, 1, 3, 2)
 _RANGES: Mapping[str, tuple[Any, Any, bool]] = {
     "age": (0, 9, True),
     "amount": (-3, 5, True),
@@ -278,8 +281,8 @@ def without(shape: Shape, world: World, unit: Any) -> World:
     if unit is None:
         return world
     if shape.is_row:
-        (table,) = shape.tables
-        return {table.name: [r for i, r in enumerate(world[table.name]) if i != unit]}
+        name = shape.tables[0].name
+        return {**world, name: [r for i, r in enumerate(world[name]) if i != unit]}
     return {
         t.name: [r for r in world[t.name] if t.public or _owners(shape, world, t, r) != {unit}] for t in shape.tables
     }

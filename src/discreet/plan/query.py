@@ -492,7 +492,7 @@ def source_of(question: Question) -> PrivateRows:
         if t.name in tables or (not t.public and t.relation is not question.table.relation):
             _disagree("what is known of the tables")
         tables[t.name] = public_table(t)
-    return PrivateRows(None, frozenset(), "u", tables)
+    return PrivateRows(None, frozenset(), None if question.table.unit.is_row else "u", tables)
 
 
 def public_table(t: TableSchema) -> PublicTable:

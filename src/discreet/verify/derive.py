@@ -17,7 +17,7 @@ from sqlglot import exp
 from discreet.verify.contributions import row_size
 from discreet.verify.kinds import Kind, Spans, kind_of, never_fails, span_of
 from discreet.verify.lists import joined, key_lists
-from discreet.verify.owned import PublicTable, owned
+from discreet.verify.owned import PublicTable, each_row, owned
 from discreet.verify.shapes import (
     alias_of,
     are_columns,
@@ -57,6 +57,7 @@ class PrivateRows:
         unit: the column that says whose a row is; None when each row is a unit.
         tables: the connected tables, from which the rows may come as an owned relation (`owned`).
         view: the text by which the one table shows its source (`view`); None where it is connected to none.
+        kinds: of rows that a text has made of several tables, column → the kind of its values.
     """
 
     table: str | None
@@ -64,6 +65,7 @@ class PrivateRows:
     unit: str | None
     tables: Mapping[str, PublicTable] = field(default_factory=dict)
     view: str | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,18 +250,31 @@ def parsed(sql: str, source: PrivateRows) -> tuple[exp.Select, dict[str, exp.Exp
     return tree, ctes, own
 
 
+def own_rows(sql: str, source: PrivateRows) -> tuple[str, Mapping[str, Kind]]:
+    """Return a text over rows that are made of several tables as one over a table of theirs, with its columns' types.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    tree, _, own = parsed(sql, source)
+    return tree.sql("duckdb"), own.kinds
+
+
 def _without_nested(ctes: dict[str, exp.Expr], source: PrivateRows) -> PrivateRows:
     """Take nested SELECTs that give owned rows out of the tree, with what may be read in their place."""
-    rows = ctes.get("unit rows")
+    rows = ctes.get("unit rows", ctes.get("unit bounded"))
     if not isinstance(rows, exp.Select) or type(read_from(rows)) is not exp.Subquery:
         return source
     nested = read_from(rows)
     try:
-        found = owned(nested, source.tables)
+        found = (each_row if source.unit is None else owned)(nested, source.tables)
     except RecursionError:
         too_deep()
     name = exp.to_identifier(_NESTED, quoted=True)
     nested.replace(exp.Table(this=name, db=exp.to_identifier("main"), alias=nested.args["alias"]))
+    if source.unit is None:
+        kinds = {n: c.kind for n, c in found.columns.items()}
+        return PrivateRows(_NESTED, frozenset(kinds), None, kinds=kinds)
     return PrivateRows(_NESTED, frozenset(found.columns) | {"u"}, "u")
 
 
@@ -478,7 +493,8 @@ def _by_row(
     for s in sums:
         if not is_column(s, "r", s.name) or s.name not in added:
             reject("a column that is not a sum over rows")
-    whole = not filters(bounded) and not by and (source.view is None or keeps_rows(source.view))
+    whole = not filters(bounded) and not by and source.table != _NESTED  # a join may drop rows
+    whole = whole and (source.view is None or keeps_rows(source.view))
     counted = {e.alias for e in groups.expressions if type(e) is exp.Alias and counts_rows(e.this)}
     fixed = frozenset(i for i, s in enumerate(sums) if whole and s.name in counted)
     return Derived(1, tuple(added[s.name] for s in sums), len(keys), lengths(sizes, keys), fixed=fixed)

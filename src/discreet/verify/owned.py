@@ -19,7 +19,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from discreet.verify.aggregated import aggregate, window
-from discreet.verify.kinds import Kind, are_the_same, kind_of, together
+from discreet.verify.kinds import Kind, are_the_same, is_real, kind_of, together
 from discreet.verify.shapes import (
     alias_of,
     columns_in,
@@ -27,6 +27,7 @@ from discreet.verify.shapes import (
     filters,
     holds_only,
     is_column,
+    is_written,
     of_one_row,
     only,
     only_expressions,
@@ -40,8 +41,8 @@ from discreet.verify.shapes import (
 class PublicTable:
     """What is public about a connected table.
 
-    Exactly one of three: it has the unit's column, or a foreign key leads to a table that belongs to units, or it is
-    public.
+    One of four: it has the unit's column, or a foreign key leads to a table that belongs to units, or it is public; or
+    it is none of these, and each of its rows is a unit.
 
     Attributes:
         columns: name → the type as which it is read; None for a column that cannot be asked about.
@@ -58,7 +59,7 @@ class PublicTable:
     view: str | None = None
 
     def __post_init__(self) -> None:
-        if [self.unit is not None, self.key is not None, self.public].count(True) != 1:
+        if [self.unit is not None, self.key is not None, self.public].count(True) > 1:
             reject("whose a table is")
 
 
@@ -103,6 +104,19 @@ def owned(nested: exp.Expr, tables: Mapping[str, PublicTable]) -> OwnedSelect:
     if found.unit is None:
         reject("whose the rows are")
     return found
+
+
+def each_row(nested: exp.Expr, tables: Mapping[str, PublicTable]) -> OwnedSelect:
+    """Return the relation that the query `(…) s` in FROM gives, where each row of one table is a unit.
+
+    Guarantee:
+        Whatever the tables hold, it is the union over the rows of that table of a function of the row and of the
+        public tables, which gives one row at most. So one unit that comes or goes adds or takes one row.
+
+    Raises:
+        InternalError: a shape that is not known to be so.
+    """
+    return _each_row(_query(nested, "s"), tables)
 
 
 _Tables: TypeAlias = Mapping[str, PublicTable]
@@ -231,6 +245,102 @@ def _joined(query: exp.Select, tables: _Tables) -> OwnedSelect:
     _of_rows(terms, {"l": l, "r": r})
     seen = {"l": l} if kind in ("SEMI", "ANTI") else {"l": l, "r": r}
     return _outputs(query, seen, whose, l.unit)
+
+
+def _each_row(query: exp.Expr, tables: _Tables) -> OwnedSelect:
+    """SELECT t."x" AS c0, … FROM main."visits" t [WHERE e], over a table of which each row is a unit; functions of one
+    row of such a relation; and its joins with public ones.
+    """
+    if type(query) is not exp.Select:
+        reject("the shape of a nested query")
+    if query.args.get("joins"):
+        return _met_once(query, tables)
+    only(query, {"expressions", "from_", "where"})
+    source = read_from(query)
+    if type(source) is exp.Table:
+        table, rows = _table(query, tables)
+        if table.public or table.unit is not None or table.key is not None:
+            reject("whose the rows are")
+        sources = {"t": rows}
+    else:
+        sources = {"r": _each_row(_query(source, "r"), tables)}
+    _of_rows(filters(query), sources)
+    return _outputs(query, sources, (), None)
+
+
+def _met_once(query: exp.Select, tables: _Tables) -> OwnedSelect:
+    """(…) l JOIN (…) r ON l.c0 = r.c5 AND …: of public rows r with one value of c5 there is one at most."""
+    only(query, {"expressions", "from_", "joins"})
+    join, *more = query.args["joins"]
+    kind = _JOINS.get((join.side, join.kind))
+    if more or kind in (None, "FULL") or not holds_only(join, {"this", "on", "side", "kind"}):
+        reject("how two relations are joined")
+    right = _query(join.this, "r")
+    l, r = _each_row(_query(read_from(query), "l"), tables), _relation(right, tables)
+    terms = _terms(join.args.get("on"))
+    if r.unit is not None or not terms:
+        reject("how two relations are joined")
+    _of_rows(terms, {"l": l, "r": r})
+    if kind in ("SEMI", "ANTI"):
+        return _outputs(query, {"l": l}, (), None)
+    key, kinds = _key(right), _kinds({"l": l, "r": r})
+    for term in terms:
+        sides = (term.this, _or_null(term.expression)) if type(term) is exp.EQ else ()
+        for a, b in (sides, (term.expression, _or_null(term.this))) if sides else ():
+            one, other = kind_of(a, kinds), kind_of(b, kinds)  # a value of another type may be equal to several
+            same = (one == other and one is not None) or (is_real(one) and is_real(other))
+            if type(b) is exp.Column and b.table == "r" and same and all(c.table == "l" for c in columns_in(a)):
+                key -= {b.name}
+    if key:
+        reject("how many public rows meet one row")
+    return _outputs(query, {"l": l, "r": r}, (), None)
+
+
+def _key(query: exp.Select) -> set[str]:
+    """Return columns of a public relation such that one row at most has the same known values in all; what is no
+    column of it, and so is held equal by nothing, where none are known.
+
+    The keys of GROUP BY, none for aggregates without one; or PARTITION BY of c9 = row_number() OVER (…), under c9 = 1.
+    """
+    if type(query) is not exp.Select or query.args.get("joins") or type(read_from(query)) is not exp.Subquery:
+        return {""}
+    named, inner = outputs(query), read_from(query).this
+    group = query.args.get("group")
+    if group is not None or any(isinstance(e, exp.AggFunc) for e in named.values()):
+        keys = [] if group is None else group.expressions
+        return {next((n for n, e in named.items() if e == key), "") for key in keys}
+    below = outputs(inner) if type(inner) is exp.Select else {}
+    where = query.args.get("where")
+    for term in _terms(None if where is None else where.this):
+        number = below.get(term.this.name) if type(term) is exp.EQ and _is_one(term.expression) else None
+        if (
+            type(number) is exp.Window
+            and type(number.this) is exp.RowNumber
+            and is_column(term.this, "r", term.this.name)
+        ):
+            by = [next((n for n, e in below.items() if e == p), "") for p in number.args.get("partition_by") or []]
+            return {next((n for n, e in named.items() if is_column(_or_null(e), "r", p)), "") for p in by}
+    return {""}
+
+
+def _or_null(e: exp.Expr) -> exp.Expr:
+    """Return the x of CASE WHEN … THEN x END, which is x or NULL, and so is equal to what x is equal to at most."""
+    e = e.unnest()
+    if type(e) is exp.Case and e.this is None and not e.args.get("default") and len(e.args["ifs"]) == 1:
+        e = e.args["ifs"][0].args["true"].unnest()
+    return e
+
+
+def _terms(condition: exp.Expr | None) -> list[exp.Expr]:
+    """Return the terms that all have to hold, in whatever brackets."""
+    e = None if condition is None else condition.unnest()
+    if type(e) is exp.And:
+        return [*_terms(e.this), *_terms(e.expression)]
+    return [] if e is None else [e]
+
+
+def _is_one(e: exp.Expr) -> bool:
+    return type(e) is exp.Cast and e.to.is_type("bigint") and holds_only(e, {"this", "to"}) and is_written(e.this, 1)
 
 
 def _distinct(query: exp.Select, inner: OwnedSelect) -> OwnedSelect:

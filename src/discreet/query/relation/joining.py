@@ -8,10 +8,12 @@ from dataclasses import replace
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.query.bind import call
-from discreet.query.expr import Expr, Literal
+from discreet.query.expr import Column, Expr, Literal
 from discreet.query.relation.context import Context, Rows
 from discreet.query.relation.names import AliasColumns, Item
-from discreet.query.relation.node import Join, JoinKind, fields, unit_type
+from discreet.query.relation.node import Join, JoinKind, Over, Project, Windows, fields, is_key, unit_type
+from discreet.query.relation.settle import columns_in
+from discreet.query.relation.stage import still
 
 
 def join(
@@ -34,9 +36,11 @@ def join(
         check_units(left, right, [*conditions, *proofs], context)
     elif left.owned and kind is JoinKind.FULL:
         _refuse_public_left(kind)
+    if left.owned and context.unit.is_row and not kind.one_sided:
+        right, conditions = _once(left, right, conditions, context)
     on = conjunction([c for c in conditions if not (left.owned and right.owned and is_unit_pair(c, left, right))])
     columns = fields(left.node) if kind.one_sided else (*fields(left.node), *fields(right.node))
-    node = Join(kind, left.node, right.node, on, tuple((c, c) for c in columns))
+    node = Join(kind, left.node, right.node, on, tuple((c, c) for c in columns), single=context.unit.is_row)
     if kind.one_sided:
         return Rows(node, left.entries, left.merged)
     first = _nullable(left) if kind is JoinKind.FULL else left
@@ -51,6 +55,40 @@ def holds_units_equal(condition: Expr, left: Rows, right: Rows) -> bool:
 
 def _same_unit(first: Item, second: Item) -> bool:
     return (first.is_unit and second.is_unit) or bool(first.keys & second.keys or first.links & second.links)
+
+
+def _once(left: Rows, right: Rows, conditions: Sequence[Expr], context: Context) -> tuple[Rows, list[Expr]]:
+    """Return public rows of which one at most meets a row on the left, each of which is a unit, and the conditions.
+
+    Guarantee:
+        The text numbers the public rows that have one value in all columns that are held equal, and keeps the first.
+
+    Raises:
+        UnsupportedQuery: several would meet it.
+    """
+    own = set(fields(right.node))
+    held: dict[Expr, Column] = {}
+    found: list[Expr] = []
+    for term in (p for c in conditions for p in c.args_of("and") or (c,)):
+        sides, moved = term.args_of("="), term
+        for outer, inside in (sides, sides[::-1]) if sides else ():
+            if (there := columns_in([inside])) and there <= own and not columns_in([outer]) & own:
+                key = held.setdefault(inside, context.fresh(inside.type or Type.TEXT))
+                moved = call("=", [outer, key])
+        found.append(moved)
+    if not is_key(right.node, list(held)):
+        names = ", ".join(dict.fromkeys(e.alias for e in right.entries)) or "public rows"
+        raise UnsupportedQuery(
+            f"Each row is a unit of its own here, and several rows of {names!r} may meet one of them.",
+            hint="join on columns that hold each value once in the public table; or connect with a column that names "
+            "the unit: dp.PrivacyUnit('person_id', max_groups=…, max_rows=…)",
+        )
+    shown = (*((c, still(c)) for c in fields(right.node)), *((key, still(e)) for e, key in held.items()))
+    number, kept = context.fresh(Type.INT), tuple((c, c) for c, _ in shown)
+    over = Over("row_number", (), tuple(held.values()), (), total=True)
+    numbered = Windows(Project(right.node, shown), kept, ((number, over),))
+    one = call("=", [number, Literal(1, Type.INT)])
+    return Rows(Project(numbered, kept, one), right.entries, right.merged), found
 
 
 def _sides(condition: Expr, left: Rows, right: Rows) -> tuple[Item, Item] | None:
@@ -76,6 +114,12 @@ def check_units(left: Rows, right: Rows, conditions: Sequence[Expr], context: Co
     Raises:
         UnsupportedQuery: then, and where their units are of different types.
     """
+    if context.unit.is_row:
+        raise UnsupportedQuery(
+            "Each row is a unit of its own here, so that people's rows are read once: two of them that meet would be "
+            "two people's.",
+            hint="join public tables; or connect with a column that names the unit: dp.PrivacyUnit('person_id', …)",
+        )
     a, b = unit_type(left.node), unit_type(right.node)
     if a is not b:
         assert a is not None

@@ -44,6 +44,7 @@ from discreet.query.relation.node import (
     inputs,
     is_once,
     is_owned,
+    of_row_units,
     tables_of,
     unit_type,
 )
@@ -173,6 +174,8 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
     _check_places(select)
     context = with_named(select.tree, Context(tables, unit, read_query, unmatched=[]))
     rows, left = read_where(select.tree, context)
+    if unit.is_row:
+        _check_rows(rows.node)
     if not rows.owned:
         raise UnsupportedQuery(
             "The query reads public tables only, which need no privacy.",
@@ -188,6 +191,18 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
     table = TableSchema(named, {}, {}, replace_unit(unit), first.relation, min_people=few)
     table = _virtual(table, names, set(), rows.node)
     return Draft(rows, names, select, table, tuple(context.linked))
+
+
+def _check_rows(node: Node) -> None:
+    """Refuses rows that are made of several of people's, or of which one of them becomes several."""
+    if of_row_units(node) and not isinstance(node, TableScan | Project | Join):
+        raise UnsupportedQuery(
+            "Each row is a unit of its own here, so that a subquery over people's rows only picks rows, names "
+            "expressions and joins public tables.",
+            hint="connect with a column that names the unit: dp.PrivacyUnit('person_id', max_groups=…, max_rows=…)",
+        )
+    for source in inputs(node):
+        _check_rows(source)
 
 
 def _check_places(select: Select) -> None:
@@ -228,7 +243,7 @@ def _lifted(rows: Rows, select: Select, context: Context) -> tuple[Rows, Select]
 
 def replace_unit(unit: PrivacyUnit) -> PrivacyUnit:
     """Return the unit of a virtual table: the same caps, by the hidden column."""
-    return unit.capped_like(UNIT)
+    return unit.capped_like(None if unit.is_row else UNIT)
 
 
 def _unit(tables: Sequence[TableSchema]) -> PrivacyUnit:
@@ -236,10 +251,7 @@ def _unit(tables: Sequence[TableSchema]) -> PrivacyUnit:
     private = [t.unit for t in tables if not t.public]
     named = [u for u in private if u.column is not None]
     if not named:
-        raise UnsupportedQuery(
-            "Joins and subqueries need a unit with a column: each row of these tables is a unit of its own.",
-            hint="connect with a column that names the unit: dp.PrivacyUnit('person_id', …)",
-        )
+        return PrivacyUnit.row()
     groups, rows, totals = (
         min((n for n in caps if n is not None), default=None)
         for caps in zip(*((u.max_groups, u.max_rows, u.max_contributions) for u in named), strict=True)
@@ -260,7 +272,8 @@ def _shown(names: Names) -> dict[str, str]:
 
 
 def _virtual(table: TableSchema, names: Names, used: set[Column], node: Node) -> TableSchema:
-    columns = {UNIT: unit_type(node)} | {c.name: c.type for c in sorted(used, key=lambda c: int(c.name[1:]))}
+    own = {} if table.unit.is_row else {UNIT: unit_type(node)}
+    columns = own | {c.name: c.type for c in sorted(used, key=lambda c: int(c.name[1:]))}
     facts = {n: f for n, f in names.facts.items() if n in columns or not used}
     unit = PrivacyUnit(table.unit.column, 1, 1) if is_once(node) else table.unit
     return replace(table, columns=columns, facts=facts, unit=unit)

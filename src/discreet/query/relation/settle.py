@@ -23,7 +23,7 @@ from discreet.query.relation.node import (
     TextParts,
     Windows,
     fields,
-    is_owned,
+    has_unit,
 )
 
 _T = TypeVar("_T")
@@ -57,7 +57,7 @@ def columns_in(exprs: Iterable[Expr | None]) -> set[Column]:
 def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) -> tuple[Node, Renaming]:
     match node:
         case TableScan(table, columns):
-            kept = _some([c for c in columns if c[0] in needed], columns, owned=not table.public)
+            kept = _some([c for c in columns if c[0] in needed], columns, owned=has_unit(node))
             names = {c: fresh(c) for c, _ in kept}
             return TableScan(table, tuple((names[c], there) for c, there in kept)), names
         case Constants(columns, rows):
@@ -70,7 +70,7 @@ def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) 
             chosen = tuple((names[c], there) for c, there in columns if c in needed)
             return Reach(table, chosen, below, inner[key]), names
         case Project(source, outputs, where):
-            shown = _some([o for o in outputs if o[0] in needed], outputs, owned=is_owned(node))
+            shown = _some([o for o in outputs if o[0] in needed], outputs, owned=has_unit(node))
             below, inner = _settle(source, columns_in([*(e for _, e in shown), where]), fresh)
             names = {c: fresh(c) for c, _ in shown}
             condition = None if where is None else renamed(where, inner)
@@ -79,7 +79,7 @@ def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) 
             return _join(node, needed, fresh)
         case Group(source, keys, folds, _):
             wanted = [f for f in folds if f[0] in needed]
-            wanted = wanted if keys or is_owned(node) else _some(wanted, folds, owned=False)
+            wanted = wanted if keys or has_unit(node) else _some(wanted, folds, owned=False)
             reads = columns_in([*(e for _, e in keys), *(f.argument for _, f in wanted)])
             below, inner = _settle(source, reads, fresh)
             names = {c: fresh(c) for c, _ in (*keys, *wanted)}
@@ -96,7 +96,7 @@ def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) 
             names = {c: fresh(c) for c, _ in all_columns}
             return Distinct(below, tuple((names[c], inner[there]) for c, there in all_columns)), names
         case Both(left, right, pairs):
-            taken = _some([p for p in pairs if p[0] in needed], pairs, owned=is_owned(node))
+            taken = _some([p for p in pairs if p[0] in needed], pairs, owned=has_unit(node))
             first, a = _settle(left, {x for _, x, _ in taken}, fresh)
             second, b = _settle(right, {y for _, _, y in taken}, fresh)
             names = {c: fresh(c) for c, _, _ in taken}
@@ -104,7 +104,7 @@ def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) 
 
 
 def _join(node: Join, needed: set[Column], fresh: Callable[[Column], Column]) -> tuple[Node, Renaming]:
-    shown = _some([c for c in node.columns if c[0] in needed], node.columns, owned=is_owned(node))
+    shown = _some([c for c in node.columns if c[0] in needed], node.columns, owned=has_unit(node))
     reads = {there for _, there in shown} | columns_in([node.on])
     left, a = _settle(node.left, reads, fresh)
     right, b = _settle(node.right, reads, fresh)
@@ -118,7 +118,7 @@ def _join(node: Join, needed: set[Column], fresh: Callable[[Column], Column]) ->
 def _windows(node: Windows, needed: set[Column], fresh: Callable[[Column], Column]) -> tuple[Node, Renaming]:
     wanted = [w for w in node.columns if w[0] in needed]
     kept = [k for k in node.kept if k[0] in needed]
-    kept = kept if wanted else _some(kept, node.kept, owned=is_owned(node))
+    kept = kept if wanted else _some(kept, node.kept, owned=has_unit(node))
     reads = {*fields(node.source)} if node.whole else {there for _, there in kept}
     for _, over in wanted:
         reads |= columns_in(over.arguments) | {*over.partition, *(c for c, _, _ in over.order)}

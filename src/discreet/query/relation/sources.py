@@ -367,13 +367,13 @@ def open_table(table: TableSchema, alias: str, context: Context) -> Rows:
                 hint="store both as the same type",
             )
         return Rows(Reach(table, columns, owners.node, key), (_entry(table, alias, columns, context),))
-    if table.unit.column is None:
+    if table.unit.is_row and not context.unit.is_row:
         raise UnsupportedQuery(
-            f"Each row of {table.name!r} is a unit of its own, so it is asked about without joins and subqueries.",
+            f"Each row of {table.name!r} is a unit of its own, and other tables here have units of many rows.",
             hint="connect it with a column that names the unit: dp.PrivacyUnit('person_id', …)",
         )
     scan = TableScan(table, columns)
-    if unit_type(scan) is None:
+    if unit_type(scan) is None and not table.unit.is_row:
         raise UnsupportedQuery(
             f"The unit's column of {table.name!r} holds a nested or binary value.", hint="store it as text or a number"
         )

@@ -17,7 +17,7 @@ from discreet.query.parse import whole_number
 from discreet.query.relation.context import Context
 from discreet.query.relation.grouping import by_caps
 from discreet.query.relation.names import Item, fact_of
-from discreet.query.relation.node import Frame, Node, Over, Project, Windows, fields, is_owned
+from discreet.query.relation.node import Frame, Node, Over, Project, Windows, fields, is_owned, of_row_units
 from discreet.query.relation.stage import Stage, counted, still
 
 
@@ -154,6 +154,7 @@ def _read(node: exp.Window, stage: Stage) -> _Window:
     if is_owned(stage.node) and not any(i is not None and i.holds_unit for i in items):
         holders = [i.name for i in stage.items if i.holds_unit]
         by = f"PARTITION BY {holders[0] if holders else 'the unit column'}, alone or with other columns"
+        by = "GROUP BY, since each row is a unit of its own" if of_row_units(stage.node) else by
         ordered = node.args["order"].expressions[0].this.sql("duckdb") if node.args.get("order") else ""
         buckets = f", and for buckets write CASE WHEN {ordered} < … with the quantiles that it gave"
         more = buckets if isinstance(node.this, exp.Ntile) else ""

@@ -21,7 +21,7 @@ from discreet.query.relation.node import (
     TextParts,
     Windows,
     fields,
-    is_owned,
+    has_unit,
 )
 
 
@@ -30,7 +30,7 @@ def write(node: Node) -> str:
     match node:
         case TableScan(table, columns):
             shown = [f"t.{quoted(there)} AS {c.name}" for c, there in columns]
-            unit = [] if table.public else [f"t.{quoted(table.unit.column or '')} AS u"]
+            unit = [f"t.{quoted(table.unit.column or '')} AS u"] if has_unit(node) else []
             return f"SELECT {', '.join(unit + shown)} FROM main.{quoted(table.name)} t"
         case Constants(columns, rows):
             listed = ", ".join(
@@ -52,7 +52,7 @@ def write(node: Node) -> str:
         case Windows(source, kept, columns):
             every = fields(source)
             shown = [f"r.{there.name} AS {c.name}" for c, there in kept]
-            shown += [f"{_over(o, every, owned=is_owned(node))} AS {c.name}" for c, o in columns]
+            shown += [f"{_over(o, every, owned=has_unit(node))} AS {c.name}" for c, o in columns]
             return f"SELECT {_with_u(node, 'r.u', shown)} FROM ({write(source)}) r"
         case TextParts(source, kept, part, text, separator):
             shown = [f"r.{there.name} AS {c.name}" for c, there in kept]
@@ -82,7 +82,7 @@ def _join(node: Join) -> str:
     def place(name: str) -> str:
         return f"{'l' if name in left else 'r'}.{name}"
 
-    both = is_owned(node.left) and is_owned(node.right)
+    both = has_unit(node.left) and has_unit(node.right)
     conditions = [*(["l.u = r.u"] if both else []), *([finite(node.on, place)] if node.on is not None else [])]
     unit = "coalesce(l.u, r.u)" if node.kind is JoinKind.FULL else "l.u"
     shown = _with_u(node, unit, [f"{place(there.name)} AS {c.name}" for c, there in node.columns])
@@ -94,7 +94,7 @@ def _group(node: Group) -> str:
     keys = [_in_r(e) for _, e in node.keys]
     shown = [f"{text} AS {c.name}" for text, (c, _) in zip(keys, node.keys, strict=True)]
     shown += [f"{_fold(f)} AS {c.name}" for c, f in node.folds]
-    by = ", ".join([*(["r.u"] if is_owned(node) else []), *keys])
+    by = ", ".join([*(["r.u"] if has_unit(node) else []), *keys])
     grouped = f" GROUP BY {by}" if by else ""
     return f"SELECT {_with_u(node, 'r.u', shown)} FROM ({write(node.source)}) r{grouped}"
 
@@ -155,8 +155,8 @@ def _in_r(expr: Expr) -> str:
 
 
 def _with_u(node: Node, unit: str, shown: list[str]) -> str:
-    return ", ".join([*([f"{unit} AS u"] if is_owned(node) else []), *shown])
+    return ", ".join([*([f"{unit} AS u"] if has_unit(node) else []), *shown])
 
 
 def _u(node: Node) -> list[str]:
-    return ["u"] if is_owned(node) else []
+    return ["u"] if has_unit(node) else []

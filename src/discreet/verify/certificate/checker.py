@@ -27,6 +27,7 @@ from discreet.verify.certificate.evidence import ChainedEntry, Evidence
 from discreet.verify.certificate.forms import Broken, must
 from discreet.verify.certificate.registry import registry
 from discreet.verify.claim import Cost
+from discreet.verify.derive import own_rows
 from discreet.verify.lists import finds_one
 from discreet.verify.price import check_divergence, check_events, check_total, fits
 
@@ -185,9 +186,10 @@ class _Check:
             others = self._claim.others(place, self._given.populations)
             pinned = tables_of(own, name, [source for source, _ in sources], others)
             for source, texts in sources:
-                if source.table is not None and source.unit is None:
-                    kinds = dict(pinned[source.table.casefold()]["columns"])
-                    must(all(finds_one(text, kinds) for text in texts), "a row could find two keys of a list")
+                if source.unit is None:
+                    kinds = {} if source.table is None else dict(pinned[source.table.casefold()]["columns"])
+                    found = [(text, kinds) if source.tables == {} else own_rows(text, source) for text in texts]
+                    must(all(finds_one(*own) for own in found), "a row could find two keys of a list")
                 check_sure(source, pinned, texts)
             columns.append({table: schema["columns"] for table, schema in pinned.items()})
         must(all(found == columns[0] for found in columns), "the columns of a table were fixed in two ways")

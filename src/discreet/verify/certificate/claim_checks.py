@@ -289,6 +289,9 @@ def unit_of(source: PrivateRows) -> str:
             ways.append(f"{name}.{t.unit}")
         elif t.key is not None:
             ways.append(f"{name}.{t.key[0]} -> {t.key[1]}.{t.key[2]}")
+    if source.unit is None:
+        own = next(name for name, t in source.tables.items() if not t.public)
+        return f"each row of {own}"
     return f"all rows that lead to one value of the unit: {', '.join(ways)}"
 
 

@@ -202,7 +202,7 @@ def _source(**found: Any) -> PrivateRows:
     source = PrivateRows(**found)
     if (source.table is None) != bool(source.tables):
         refuse("the rows are of one table or of several")
-    if source.tables and (source.columns or source.unit != "u" or source.view is not None):
+    if source.tables and (source.columns or source.unit not in (None, "u") or source.view is not None):
         refuse("the rows of several tables have their unit as u")
     return source
 
