@@ -14,8 +14,8 @@ from mpmath import mpf
 
 from discreet import accounting
 from discreet.accounting import PrivacyLoss
+from discreet.accounting.divergence import renyi_upper
 from discreet.accounting.odometer import _ORDERS, _WEIGHT, Odometer
-from discreet.accounting.rdp import renyi_upper
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Composed, Event
 from discreet.privacy.pair import Pair

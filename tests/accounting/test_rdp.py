@@ -9,7 +9,7 @@ import mpmath
 import pytest
 from mpmath import mpf
 
-from discreet.accounting.rdp import order_for, renyi_epsilon, renyi_for, renyi_upper
+from discreet.accounting.divergence import order_for, renyi_epsilon, renyi_for, renyi_upper
 from discreet.privacy.discrete_events import AtomsEvent, RandomizedResponseEvent
 from discreet.privacy.event import ApproximateEvent, DiscreteLaplaceEvent, Event, GaussianEvent, LaplaceEvent, ZCDPEvent
 from discreet.privacy.pair import Pair

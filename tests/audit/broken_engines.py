@@ -13,8 +13,7 @@ import numpy as np
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql import Ours
 from discreet.audit.sql.ours import Connection, Exact
-from discreet.audit.sql.queries import Draws
-from discreet.audit.sql.tables import UNIT, Tables
+from discreet.audit.sql.tables import UNIT, Draws, Tables
 from discreet.backends.connection import open_database
 from discreet.catalog.schema import Range
 from discreet.mechanisms import Threshold

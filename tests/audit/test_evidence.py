@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.audit.claim import Claim
+from discreet.audit.claim import Claim, Promises
 from discreet.audit.evidence.betting import Bets, Cuts, Wealth
 from discreet.audit.evidence.intervals import clopper_pearson, tradeoff_high
 from discreet.audit.evidence.power import Power, likeliest
-from discreet.audit.evidence.promises import Promises
 from discreet.audit.finding import Chance
 from discreet.audit.learned import ScoreEvent, chances, clearest, epsilon_of, shown, tradeoff
 from discreet.privacy.guarantee import Budget

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from discreet.accounting import gaussian, pure
 from discreet.audit import Claim
-from discreet.audit.guesses import epsilon_lower, ladder, p_value, promises, tail
+from discreet.audit.played import epsilon_lower, ladder, p_value, promises, tail
 
 
 def published(m: int, r: int, v: int, epsilon: float, delta: float) -> float:

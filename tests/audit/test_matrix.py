@@ -17,7 +17,7 @@ import discreet as dp
 from discreet.audit.claim import Claim
 from discreet.audit.exact import Finite, finite
 from discreet.errors import InvalidParameter
-from discreet.finite.comparisons import exceeds, exponential
+from discreet.finite.measured import exceeds, exponential
 from discreet.mechanisms import Gaussian, Geometric
 
 F = Fraction

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.audit.outputs.derived import lowest_bit
 from discreet.audit.outputs.encoding import Encoded, Encoder, on_grid, step_of
 from discreet.audit.outputs.sampling import Raised
+from discreet.audit.outputs.tree import lowest_bit
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from discreet.audit.outputs.derived import lowest_bit
+from discreet.audit.outputs.tree import lowest_bit
 from discreet.audit.places import binned, places
 
 Floats = NDArray[np.float64]

@@ -18,8 +18,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import audit_sql
 from discreet.audit.sql import Neighbours, Ours, RandomDatabases, RandomTables
 from discreet.audit.sql.ours import Connection
-from discreet.audit.sql.queries import Draws
-from discreet.audit.sql.tables import UNIT, Row
+from discreet.audit.sql.tables import UNIT, Draws, Row
 from discreet.catalog.schema import Values
 from discreet.engine.cells import measure
 from discreet.mechanisms import (

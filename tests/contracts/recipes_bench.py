@@ -30,8 +30,7 @@ from discreet.engine.row_factor import RowFactor, RowPlaces, dense
 from discreet.ledger.ledger import Ledger
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.draws import AboveOrBelow, RunningTotals
-from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
-from discreet.mechanisms.flanks import doubling
+from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile, doubling
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling
 from discreet.mechanisms.selection import Selection
 from discreet.mechanisms.threshold import Threshold

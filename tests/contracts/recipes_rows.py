@@ -15,9 +15,9 @@ from discreet.catalog.types import Type
 from discreet.engine.cells import measured
 from discreet.engine.sql_recipe import Questions
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.binary_tree import BinaryTree
 from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.sparse_vector import SparseVector
-from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.plan.auto_bounds.asking import plan_in_stages
 from discreet.plan.flows.plan import make_flow_plan
 from discreet.plan.plan import Plan, alone

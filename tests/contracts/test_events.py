@@ -20,8 +20,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.privacy.allocation import AllocationEvent
 from discreet.privacy.codec import TAGS, decode, encode
-from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
-from discreet.privacy.either_order import EitherOrderEvent
+from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, EitherOrderEvent, RandomizedResponseEvent
 from discreet.privacy.event import (
     ApproximateEvent,
     Composed,
@@ -32,15 +31,14 @@ from discreet.privacy.event import (
     LaplaceEvent,
     ZCDPEvent,
 )
-from discreet.privacy.fixed_size import FixedSizeEvent
 from discreet.privacy.grouping import GroupEvent, SampledGroupEvent
-from discreet.privacy.noise_events import StaircaseEvent
 from discreet.privacy.pair import ACCURACY
-from discreet.privacy.pairs.renyi import ZCDPPair
+from discreet.privacy.pairs.guaranteed import ZCDPPair
 from discreet.privacy.parallel import ParallelEvent
 from discreet.privacy.renyi_curve import RenyiEvent
-from discreet.privacy.sampling import PoissonEvent
+from discreet.privacy.sampling import FixedSizeEvent, PoissonEvent
 from discreet.privacy.shuffling import ShuffleEvent
+from discreet.privacy.staircase import StaircaseEvent
 from tests.privacy import curves, finite_curves, group_curves
 from tests.privacy.test_staircase import curve as staircase_curve
 

@@ -33,9 +33,9 @@ from discreet.ledger.entry import Charged, PeopleCharged
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.people_table import CAPACITY
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.binary_tree import BinaryTree
 from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.sparse_vector import SparseVector
-from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.plan.plan import alone
 from discreet.plan.planner import make_query
 from discreet.recipes import (

@@ -19,9 +19,9 @@ from discreet.engine.row_factor import RowPlaces
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.binary_tree import BinaryTree
 from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.sparse_vector import SparseVector
-from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.recipes import (
     AboveOrBelow,
     AddedNoise,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import InvalidParameter
 from discreet.finite import Mechanism, databases, geometric, optimal, randomized_response, remapped
-from discreet.finite.comparisons import exponential
+from discreet.finite.measured import exponential
 from discreet.finite.synthesis import keeps, lower_bound, mixed_in, vertex
 
 F = Fraction

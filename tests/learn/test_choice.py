@@ -16,7 +16,7 @@ import discreet as dp
 from discreet.errors import InternalError, InvalidParameter
 from discreet.learn import GaussianNB, LinearRegression, LinearSVC, LogisticRegression, choice, choose
 from discreet.learn.evaluation import evaluate as learn_evaluate
-from discreet.mechanisms.best_of_runs import BestOfRuns, cost
+from discreet.mechanisms.draws import BestOfRuns, cost
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.certificate.checker import check
 from discreet.verify.parts import _check_runs

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.declared import Declared, numbers
+from discreet.mechanisms.values import Declared, numbers
 
 UNIT = Declared.of(0, 1, bits=40)
 

@@ -14,8 +14,7 @@ import pytest
 
 from discreet.mechanisms import ExponentialQuantile, exponential_quantile
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.exponential_quantile import COUNTED, NEAR, Chosen
-from discreet.mechanisms.flanks import EDGES, between, doubling, edges_about
+from discreet.mechanisms.exponential_quantile import COUNTED, EDGES, NEAR, Chosen, between, doubling, edges_about
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.unit import Relation
 from discreet.testing import ReplayEntropy

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.flanks import rank_error
+from discreet.mechanisms.exponential_quantile import rank_error
 
 HALF = Fraction(1, 2)
 LEVELS = [Fraction(1, 2), Fraction(19, 20), Fraction(999, 1000)]

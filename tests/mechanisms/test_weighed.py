@@ -11,8 +11,7 @@ from scipy.stats import norm
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.summed import SummedNoise
-from discreet.mechanisms.weighed import WeighedNoise
+from discreet.mechanisms.summed import SummedNoise, WeighedNoise
 from discreet.plan.nodes.noise import quantile
 from discreet.privacy.unit import Sensitivity
 from discreet.testing import ReplayEntropy

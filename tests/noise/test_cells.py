@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from discreet.noise import cells as module
 from discreet.noise.cells import Cells, Target, cells
 from discreet.noise.entropy import SystemEntropy
-from discreet.noise.table import LazyUniform
-from discreet.noise.table_decay import Decay, bell, exponential
+from discreet.noise.table import Decay, LazyUniform, bell, exponential
 from tests.noise.laws import MIXED, ONES, ZEROS, Script, lengthened, real, word
 
 INTEGERS, ROUNDED = Target.INTEGERS, Target.ROUNDED

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from discreet.noise.cells_scalar import Standard, floor_lazily, standard_exponential, standard_normal
-from discreet.noise.table import LazyUniform
-from discreet.noise.table_decay import bell, exponential
+from discreet.noise.cells import Standard, floor_lazily, standard_exponential, standard_normal
+from discreet.noise.table import LazyUniform, bell, exponential
 from tests.noise.laws import MIXED, ONES, ZEROS, Script, real, word
 
 LAWS = {"exponential": (standard_exponential, exponential(Fraction(1))), "normal": (standard_normal, bell(Fraction(1)))}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.noise.gaps import LAST, STEP_BITS, Utilities, gaps_below_best
+from discreet.noise.selection import LAST, STEP_BITS, Utilities, gaps_below_best
 from tests.noise.reals import of_numpy
 
 RATES = st.one_of(

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.noise.table import LazyUniform, Table
-from discreet.noise.table_decay import Decay, bell, exponential
+from discreet.noise.table import Decay, LazyUniform, Table, bell, exponential
 from tests.noise.laws import MIXED, ONES, ZEROS, Script, lengthened, real, word
 
 HALF = Fraction(1, 2)

@@ -12,11 +12,9 @@ from mpmath import mpf
 
 from discreet.privacy.law import AtomsLaw
 from discreet.privacy.pair import Pair
-from discreet.privacy.pairs.approximate import ApproximatePair
-from discreet.privacy.pairs.atoms import AtomsPair, RandomizedResponsePair
-from discreet.privacy.pairs.finite import MOST_ATOMS, FiniteLaw, FinitePair
-from discreet.privacy.pairs.gaussian import DiscreteGaussianPair, GaussianPair
-from discreet.privacy.pairs.laplace import DiscreteLaplacePair, LaplacePair
+from discreet.privacy.pairs.additive import DiscreteGaussianPair, DiscreteLaplacePair, GaussianPair, LaplacePair
+from discreet.privacy.pairs.finite import MOST_ATOMS, AtomsPair, FiniteLaw, FinitePair, RandomizedResponsePair
+from discreet.privacy.pairs.guaranteed import ApproximatePair
 from discreet.privacy.sampling import PoissonPair
 from tests.privacy.curves import DIGITS, Law, lattice_laplace, real, response
 

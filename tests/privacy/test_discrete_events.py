@@ -18,9 +18,8 @@ from discreet.privacy.codec import decode, encode
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
 from discreet.privacy.event import ApproximateEvent, Composed, Event
 from discreet.privacy.pair import ACCURACY, FLOOR, Pair
-from discreet.privacy.pairs.approximate import ApproximatePair, BoundedRangePair
-from discreet.privacy.pairs.atoms import AtomsPair, RandomizedResponsePair
-from discreet.privacy.pairs.renyi import ZCDPPair
+from discreet.privacy.pairs.finite import AtomsPair, RandomizedResponsePair
+from discreet.privacy.pairs.guaranteed import ApproximatePair, BoundedRangePair, ZCDPPair
 from tests.privacy import finite_curves as truth
 from tests.privacy.curves import approximate
 

@@ -15,11 +15,9 @@ from scipy import integrate
 from scipy.stats import norm
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.discrete_events import AtomsEvent, RandomizedResponseEvent
-from discreet.privacy.either_order import EitherOrderEvent
+from discreet.privacy.discrete_events import AtomsEvent, EitherOrderEvent, RandomizedResponseEvent
 from discreet.privacy.event import ApproximateEvent, GaussianEvent, LaplaceEvent
-from discreet.privacy.fixed_size import FixedSizeEvent, FixedSizePair
-from discreet.privacy.sampling import PoissonEvent
+from discreet.privacy.sampling import FixedSizeEvent, FixedSizePair, PoissonEvent
 from discreet.privacy.unit import Relation
 
 F = Fraction

@@ -23,10 +23,10 @@ from discreet.privacy.event import (
 )
 from discreet.privacy.grouping import GroupEvent, SampledGroupEvent, group, group_uses, textbook_group
 from discreet.privacy.pair import ACCURACY, FLOOR, Pair
-from discreet.privacy.pairs.approximate import ApproximatePair
-from discreet.privacy.pairs.atoms import AtomsPair
-from discreet.privacy.pairs.gaussian import GaussianPair
+from discreet.privacy.pairs.additive import GaussianPair
+from discreet.privacy.pairs.finite import AtomsPair
 from discreet.privacy.pairs.group import GroupPair
+from discreet.privacy.pairs.guaranteed import ApproximatePair
 from discreet.privacy.sampling import PoissonEvent
 from discreet.privacy.unit import Relation
 from tests.privacy import curves, group_curves

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from discreet.privacy.pair import ACCURACY, FLOOR, Pair
-from discreet.privacy.pairs.approximate import ApproximatePair
-from discreet.privacy.pairs.gaussian import DiscreteGaussianPair, GaussianPair
-from discreet.privacy.pairs.laplace import DiscreteLaplacePair, LaplacePair
-from discreet.privacy.pairs.renyi import ZCDPPair
+from discreet.privacy.pairs.additive import DiscreteGaussianPair, DiscreteLaplacePair, GaussianPair, LaplacePair
+from discreet.privacy.pairs.guaranteed import ApproximatePair, ZCDPPair
 from tests.privacy import curves
 
 Truth: TypeAlias = Callable[[float], F]

@@ -9,8 +9,8 @@ from itertools import permutations, product
 import numpy as np
 
 from discreet.privacy.pair import Curve
-from discreet.privacy.pairs.approximate import BoundedRangePair
-from discreet.privacy.pairs.laplace import LaplacePair
+from discreet.privacy.pairs.additive import LaplacePair
+from discreet.privacy.pairs.guaranteed import BoundedRangePair
 
 GRID = np.linspace(-1.2, 1.2, 25)
 

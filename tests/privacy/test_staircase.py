@@ -11,10 +11,9 @@ import pytest
 from mpmath import mpf
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.noise_events import StaircaseEvent
 from discreet.privacy.pair import ACCURACY
-from discreet.privacy.pairs.atoms import RandomizedResponsePair
-from discreet.privacy.pairs.staircase import StaircasePair
+from discreet.privacy.pairs.finite import RandomizedResponsePair
+from discreet.privacy.staircase import StaircaseEvent, StaircasePair
 from tests.privacy.curves import exactly, real
 
 CASES = [

@@ -158,7 +158,7 @@ def staircase(epsilon: Real, *, gamma: Real | None = None) -> PrivacyLoss:
     >>> round((staircase(0.5) * 10).epsilon(delta=1e-3), 4)
     4.8506
     """
-    from discreet.privacy.noise_events import StaircaseEvent
+    from discreet.privacy.staircase import StaircaseEvent
 
     e = positive("epsilon", epsilon)
     # The cost depends on γ: a sampler whose γ is another number than this float has to say so.
@@ -217,7 +217,7 @@ def from_densities(
 
 
 def _ordered(event: AtomsEvent, relation: str | Relation) -> PrivacyLoss:
-    from discreet.privacy.either_order import EitherOrderEvent
+    from discreet.privacy.discrete_events import EitherOrderEvent
 
     either = Relation.parse(relation) is Relation.REPLACE and event.relation is not None
     return _one(EitherOrderEvent(event) if either else event)

@@ -16,7 +16,7 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import above, below
 from discreet.privacy.pair import ACCURACY, FLOOR, Curve
-from discreet.privacy.pairs.gaussian import GaussianPair
+from discreet.privacy.pairs.additive import GaussianPair
 
 SMALLEST_DELTA = Fraction(1, 10**280)
 """The smallest δ > 0 that the conversions take; below it floating point runs out."""

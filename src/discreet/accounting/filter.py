@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import ClassVar, TypeAlias, final
 
 from discreet.accounting.convert import gdp_epsilon, mu_squared_for, rho_for, zcdp_epsilon
+from discreet.accounting.divergence import order_for, renyi_epsilon, renyi_for, renyi_upper
 from discreet.accounting.loss import PrivacyLoss
-from discreet.accounting.rdp import order_for, renyi_epsilon, renyi_for, renyi_upper
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, ZCDPEvent
 from discreet.privacy.exact import Real, below

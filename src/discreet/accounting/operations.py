@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from discreet.accounting.sums import sums
+from discreet.accounting.engines.closed import sums
 from discreet.errors import InvalidParameter
 from discreet.privacy.discrete_events import BoundedRangeEvent, RandomizedResponseEvent
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, ZCDPEvent
-from discreet.privacy.fixed_size import FixedSizeEvent
-from discreet.privacy.sampling import PoissonEvent
+from discreet.privacy.sampling import FixedSizeEvent, PoissonEvent
 from discreet.privacy.shuffling import ShuffleEvent
 
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.accounting.bounds import Loss
-from discreet.accounting.laws import laws
-from discreet.accounting.rdp import renyi_upper
+from discreet.accounting.divergence import renyi_upper
+from discreet.accounting.engines.choice import laws
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Composed, Event, LaplaceEvent
 from discreet.privacy.exact import Real, above, below, exact

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from discreet.audit.exact import finite as finite
     from discreet.audit.games import attributes as attributes
     from discreet.audit.games import game as game
-    from discreet.audit.lower_bounds import lower_bound as lower_bound
     from discreet.audit.neighbours import Datasets as Datasets
     from discreet.audit.neighbours import Numbers as Numbers
     from discreet.audit.neighbours import Vectors as Vectors
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from discreet.audit.search import assert_private as assert_private
     from discreet.audit.search import refute as refute
     from discreet.audit.sequential import distinguish as distinguish
+    from discreet.audit.sequential import lower_bound as lower_bound
     from discreet.audit.sql import audit_sql as audit_sql
 
 _HOMES = MappingProxyType(
@@ -47,7 +47,7 @@ _HOMES = MappingProxyType(
         **dict.fromkeys(("assert_private", "refute"), "search"),
         "audit_sql": "sql",
         "distinguish": "sequential",
-        "lower_bound": "lower_bounds",
+        "lower_bound": "sequential",
         "probe_floats": "probes.floating",
         "probe_state": "probes.stateful",
     }

@@ -14,10 +14,9 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.intervals import between, threshold
 from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff
-from discreet.audit.guesses import Guesses, epsilon_lower, ladder, p_value, promises
 from discreet.audit.outputs.sampling import called
 from discreet.audit.places import Floats
-from discreet.audit.played import errors
+from discreet.audit.played import Guesses, epsilon_lower, errors, ladder, p_value, promises
 from discreet.audit.reports import document, facts, fields_of, head, lines_of, number, picture, plain
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count

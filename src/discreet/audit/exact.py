@@ -11,8 +11,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.finding import CONSISTENT, VIOLATED
 from discreet.audit.reports import document, facts, head, number, plain, shown, text
-from discreet.finite.comparisons import exceeds
-from discreet.finite.measured import ComparedTable, OutputEvent, in_words, likelier, log_above, within
+from discreet.finite.measured import ComparedTable, OutputEvent, exceeds, in_words, likelier, log_above, within
 from discreet.finite.rows import graph, read
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import Approximate, Budget, decimal

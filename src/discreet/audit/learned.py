@@ -9,10 +9,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from discreet.audit.claim import Claim
+from discreet.audit.claim import Claim, Ints
 from discreet.audit.evidence.betting import Cuts
 from discreet.audit.evidence.intervals import tradeoff_high
-from discreet.audit.evidence.promises import Ints
 from discreet.audit.finding import Chance, EventPredicate, Tradeoff, Tried
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.shape import Batch

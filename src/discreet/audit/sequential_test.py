@@ -12,10 +12,9 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.claim import Claim
+from discreet.audit.claim import Claim, Ints, Promises
 from discreet.audit.evidence.betting import Cuts, Wealth, edges
 from discreet.audit.evidence.power import Power, likeliest
-from discreet.audit.evidence.promises import Ints, Promises
 from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff, Witness
 from discreet.audit.learned import Learned, ScoreEvent, chances, clearest, count, epsilon_of, tradeoff
 from discreet.audit.outputs.sampling import Sampler

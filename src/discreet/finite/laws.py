@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from discreet.errors import InvalidParameter
-from discreet.finite.comparisons import exponential as bounds_of_exponential
 from discreet.finite.composing import cost, refuse_large
-from discreet.finite.graphs import Neighbours, records_of, refuse_slow
+from discreet.finite.histograms import Neighbours, records_of, refuse_slow
+from discreet.finite.measured import exponential as bounds_of_exponential
 from discreet.finite.mechanism import Mechanism, made
 from discreet.finite.rows import of_integers, refuse_no_function, several
 from discreet.privacy.exact import Real, count, positive

@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.finite.composing import adaptive, beside, cost, law_of, mixed, prior_of, refuse_large, through
-from discreet.finite.graphs import Neighbours, pairs_of, product, records_of, refuse_slow
+from discreet.finite.histograms import Neighbours, pairs_of, product, records_of, refuse_slow
 from discreet.finite.measured import ComparedTable, OutputEvent, Pairs, in_words, likelier, log_above, within
 from discreet.finite.rows import ProbabilityTable, graph, of_integers, read, refuse_no_function, several
 from discreet.noise.entropy import Entropy, SystemEntropy

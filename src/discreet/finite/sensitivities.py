@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from discreet.errors import DiscreetError, InvalidParameter
-from discreet.finite.comparisons import exponential
 from discreet.finite.histograms import (
     Database,
     adjacent,
@@ -20,6 +19,7 @@ from discreet.finite.histograms import (
     kinds_of,
     refuse_many,
 )
+from discreet.finite.measured import exponential
 from discreet.privacy.exact import Real, count, positive
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation

@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from discreet.errors import InternalError, InvalidParameter
-from discreet.finite.comparisons import exponential
 from discreet.finite.composing import cost, prior_of
-from discreet.finite.graphs import Neighbours, records_of
+from discreet.finite.histograms import Neighbours, records_of
 from discreet.finite.laws import grown, names_of
+from discreet.finite.measured import exponential
 from discreet.finite.mechanism import Mechanism
 from discreet.finite.rows import refuse_no_function, several
 from discreet.privacy.exact import Real, positive

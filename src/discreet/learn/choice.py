@@ -31,7 +31,7 @@ from discreet.learn.asked import AskedColumns, DeclaredRows
 from discreet.learn.estimator import PrivateEstimator, listed_rows
 from discreet.learn.evaluation import EvaluatedTarget, Evaluating, evaluate, is_own
 from discreet.learn.features import cell_by_cell
-from discreet.mechanisms.best_of_runs import BestOfRuns
+from discreet.mechanisms.draws import BestOfRuns
 from discreet.noise.bernoulli import bernoulli
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.uniform import below_vector

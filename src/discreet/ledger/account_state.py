@@ -15,6 +15,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
+from discreet.accounting.divergence import renyi_for
 from discreet.accounting.filter import (
     Charge,
     CurveFilter,
@@ -27,7 +28,6 @@ from discreet.accounting.filter import (
     within,
 )
 from discreet.accounting.loss import PrivacyLoss
-from discreet.accounting.rdp import renyi_for
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt
 from discreet.ledger.entry import (
     AnalystCapped,

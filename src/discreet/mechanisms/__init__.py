@@ -10,28 +10,28 @@ from types import MappingProxyType
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism as Mechanism
-from discreet.mechanisms.counts.histogram import Histogram as Histogram
-from discreet.mechanisms.counts.quantiles import Median as Median
-from discreet.mechanisms.counts.quantiles import Quantiles as Quantiles
-from discreet.mechanisms.counts.top_k import TopK as TopK
+from discreet.mechanisms.binary_tree import BinaryTree as BinaryTree
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
 from discreet.mechanisms.exponential import Exponential as Exponential
+from discreet.mechanisms.exponential import PermuteAndFlip as PermuteAndFlip
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile as ExponentialQuantile
 from discreet.mechanisms.gaussian import Gaussian as Gaussian
 from discreet.mechanisms.geometric import Geometric as Geometric
+from discreet.mechanisms.histogram import Histogram as Histogram
 from discreet.mechanisms.laplace import Laplace as Laplace
 from discreet.mechanisms.linear.matrix_mechanism import MatrixMechanism as MatrixMechanism
 from discreet.mechanisms.noisy_max import NoisyMax as NoisyMax
 from discreet.mechanisms.numeric import Numeric as Numeric
-from discreet.mechanisms.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+from discreet.mechanisms.quantiles import Median as Median
+from discreet.mechanisms.quantiles import Quantiles as Quantiles
 from discreet.mechanisms.sparse_vector import AboveThreshold as AboveThreshold
 from discreet.mechanisms.sparse_vector import SparseVector as SparseVector
 from discreet.mechanisms.stable.propose_test_release import ProposeTestRelease as ProposeTestRelease
 from discreet.mechanisms.stable.sample_and_aggregate import SampleAndAggregate as SampleAndAggregate
 from discreet.mechanisms.stable.smooth_sensitivity import SmoothSensitivity as SmoothSensitivity
 from discreet.mechanisms.staircase import Staircase as Staircase
-from discreet.mechanisms.streams.binary_tree import BinaryTree as BinaryTree
 from discreet.mechanisms.threshold import Threshold as Threshold
+from discreet.mechanisms.top_k import TopK as TopK
 from discreet.namespace import public_names
 from discreet.privacy.exact import Real, exact
 

@@ -14,7 +14,7 @@ from discreet.mechanisms.parameters import read_choice, read_confidence, read_wh
 from discreet.mechanisms.selection import Selection
 from discreet.noise import laplace, selection
 from discreet.noise.entropy import Entropy
-from discreet.noise.gaps import Utilities
+from discreet.noise.selection import Utilities
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, count

@@ -23,8 +23,7 @@ from discreet.noise.uniform import below_vector
 from discreet.privacy.allocation import AllocationEvent
 from discreet.privacy.event import Composed, Event
 from discreet.privacy.exact import Real, count, exact
-from discreet.privacy.fixed_size import FixedSizeEvent
-from discreet.privacy.sampling import PoissonEvent
+from discreet.privacy.sampling import FixedSizeEvent, PoissonEvent
 from discreet.privacy.unit import Relation
 
 Places: TypeAlias = "NDArray[np.int64]"

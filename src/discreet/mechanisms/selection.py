@@ -16,7 +16,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism, one_changed
 from discreet.mechanisms.parameters import read_confidence, read_flag, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.noise.gaps import Utilities
+from discreet.noise.selection import Utilities
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, count, set_fields
 from discreet.privacy.guarantee import called, decimal

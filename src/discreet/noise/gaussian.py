@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.noise import laplace
 from discreet.noise.bernoulli import scaled_exp_neg
-from discreet.noise.cells import Target, cells
-from discreet.noise.cells_scalar import standard_normal
+from discreet.noise.cells import Target, cells, standard_normal
 from discreet.noise.entropy import Entropy, bits
-from discreet.noise.table_decay import bell
+from discreet.noise.table import bell
 
 LARGEST_SIGMA = 1 << 56
 """The largest standard deviation of a vector, whose values are int64."""

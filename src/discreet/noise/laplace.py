@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.noise.cells import Target, cells
-from discreet.noise.cells_scalar import standard_exponential
+from discreet.noise.cells import Target, cells, standard_exponential
 from discreet.noise.entropy import Entropy
-from discreet.noise.table_decay import exponential
+from discreet.noise.table import exponential
 
 LARGEST_SCALE = 1 << 56
 """The largest scale of a vector, whose values are int64."""

@@ -20,7 +20,7 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event
 from discreet.privacy.exact import above, count
 from discreet.privacy.pair import Curve, Pair
-from discreet.privacy.pairs.gaussian import GaussianPair
+from discreet.privacy.pairs.additive import GaussianPair
 from discreet.privacy.unit import Relation
 
 _MOST_STEPS = 1 << 20  # more steps hide a unit better, and are counted as this many

@@ -15,8 +15,7 @@ from typing import Any
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.allocation import AllocationEvent
-from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
-from discreet.privacy.either_order import EitherOrderEvent
+from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, EitherOrderEvent, RandomizedResponseEvent
 from discreet.privacy.event import (
     ApproximateEvent,
     Composed,
@@ -28,13 +27,12 @@ from discreet.privacy.event import (
     ZCDPEvent,
 )
 from discreet.privacy.exact import count
-from discreet.privacy.fixed_size import FixedSizeEvent
 from discreet.privacy.grouping import GroupEvent, SampledGroupEvent
-from discreet.privacy.noise_events import StaircaseEvent
 from discreet.privacy.parallel import ParallelEvent
 from discreet.privacy.renyi_curve import RenyiEvent
-from discreet.privacy.sampling import PoissonEvent
+from discreet.privacy.sampling import FixedSizeEvent, PoissonEvent
 from discreet.privacy.shuffling import ShuffleEvent
+from discreet.privacy.staircase import StaircaseEvent
 
 TAGS: Mapping[str, type[Event]] = MappingProxyType(
     {

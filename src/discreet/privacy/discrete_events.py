@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event, at_least_zero, hashed
 from discreet.privacy.exact import above, count
-from discreet.privacy.pair import Pair
+from discreet.privacy.pair import LargestPair, Pair
 from discreet.privacy.unit import Relation
 
 
@@ -43,7 +44,7 @@ class RandomizedResponseEvent(Event):
         return self.epsilon * self.epsilon / 2
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.atoms import RandomizedResponsePair
+        from discreet.privacy.pairs.finite import RandomizedResponsePair
 
         return RandomizedResponsePair(above(self.epsilon), self.categories)
 
@@ -75,7 +76,7 @@ class AtomsEvent(Event):
 
     @property
     def pure(self) -> Fraction:
-        from discreet.privacy.pairs.atoms import largest_loss
+        from discreet.privacy.pairs.finite import largest_loss
 
         return max(largest_loss(self.p, self.q), largest_loss(self.q, self.p))
 
@@ -92,7 +93,7 @@ class AtomsEvent(Event):
         return None if _mirrored(self.p, self.q) else Relation.ADD_REMOVE
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.atoms import AtomsPair
+        from discreet.privacy.pairs.finite import AtomsPair
 
         return AtomsPair(self.p, self.q)
 
@@ -125,7 +126,7 @@ class BoundedRangeEvent(Event):
         return self.epsilon * self.epsilon / 8
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.approximate import BoundedRangePair
+        from discreet.privacy.pairs.guaranteed import BoundedRangePair
 
         return BoundedRangePair(above(self.epsilon))
 
@@ -150,3 +151,41 @@ def _masses(name: str, masses: object) -> None:
         at_least_zero(f"{name}[{i}]", mass)
     if sum(masses) != 1:
         raise InvalidParameter(f"the masses of {name} must sum to exactly 1, not {sum(masses)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class EitherOrderEvent(Event):
+    """A use of `event` for replaced units, of which either may have the one law or the other.
+
+    Adding or removing a unit says which side is which, and in every use the same; replacing one by another does
+    not. So the curve is the larger of the two orders' at every ε, which composes.
+
+    Guarantee:
+        For replaced units, when any two of them have the laws of `event` in one order or the other.
+
+    References: docs/proofs/pairs.md, "Either order"
+    """
+
+    event: Event
+    relation: ClassVar[Relation] = Relation.REPLACE
+
+    def __post_init__(self) -> None:
+        # Its relation is of the order of its laws alone; of other events it may be of a sample, which must stay.
+        if not isinstance(self.event, AtomsEvent):
+            raise InvalidParameter(f"a {type(self.event).__name__} has one order only: two given laws may have either.")
+
+    @property
+    def pure(self) -> Fraction | None:
+        return self.event.pure
+
+    @property
+    def rho(self) -> Fraction | None:
+        return self.event.rho
+
+    @property
+    def failure(self) -> Fraction:
+        return self.event.failure
+
+    def pair(self) -> Pair:
+        pair = self.event.pair()
+        return LargestPair((pair, pair.reverse()))

@@ -89,7 +89,7 @@ class ApproximateEvent(Event):
         return self.delta
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.approximate import ApproximatePair
+        from discreet.privacy.pairs.guaranteed import ApproximatePair
 
         return ApproximatePair(above(self.epsilon), above(self.delta))
 
@@ -111,7 +111,7 @@ class ZCDPEvent(Event):
         return None
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.renyi import ZCDPPair
+        from discreet.privacy.pairs.guaranteed import ZCDPPair
 
         return ZCDPPair(above(self.rho))
 
@@ -138,7 +138,7 @@ class LaplaceEvent(Event):
         return self.ratio * self.ratio / 2
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.laplace import LaplacePair
+        from discreet.privacy.pairs.additive import LaplacePair
 
         return LaplacePair(above(self.ratio))
 
@@ -167,7 +167,7 @@ class DiscreteLaplaceEvent(Event):
         return self.pure * self.pure / 2
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.laplace import DiscreteLaplacePair
+        from discreet.privacy.pairs.additive import DiscreteLaplacePair
 
         return DiscreteLaplacePair(self.shift, self.scale)
 
@@ -198,7 +198,7 @@ class GaussianEvent(Event):
         return self.mu_squared / 2
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.gaussian import GaussianPair
+        from discreet.privacy.pairs.additive import GaussianPair
 
         return GaussianPair(self.mu_squared)
 
@@ -226,7 +226,7 @@ class DiscreteGaussianEvent(Event):
         return Fraction(self.shift * self.shift, 2) / self.sigma_squared
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.gaussian import DiscreteGaussianPair
+        from discreet.privacy.pairs.additive import DiscreteGaussianPair
 
         return DiscreteGaussianPair(self.shift, self.sigma_squared)
 

@@ -198,7 +198,7 @@ class SampledGroupEvent(Event):
         return self.k * self.k * self.mu_squared_of_one / 2
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.sampled_group import SampledGroupPair
+        from discreet.privacy.pairs.group import SampledGroupPair
 
         return SampledGroupPair(self.mu_squared_of_one, self.rate, self.k, True)
 

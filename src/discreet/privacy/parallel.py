@@ -65,7 +65,7 @@ class ParallelEvent(Event):
         return max(event.failure for event in self.events)
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.largest import LargestPair
+        from discreet.privacy.pair import LargestPair
 
         return LargestPair(tuple(event.pair() for event in self.events))
 

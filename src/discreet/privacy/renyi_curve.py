@@ -81,6 +81,6 @@ class RenyiEvent(Event):
         return min([t for _, t in above] + list(chords), default=None)
 
     def pair(self) -> Pair:
-        from discreet.privacy.pairs.renyi import RenyiPair
+        from discreet.privacy.pairs.guaranteed import RenyiPair
 
         return RenyiPair(self.orders, self.divergences)

@@ -15,15 +15,13 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.best_of_runs import BestOfRuns
-from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, DrawLaw, NamedBest, RunningTotals
-from discreet.mechanisms.exponential import Exponential
+from discreet.mechanisms.binary_tree import BinaryTree
+from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, BestOfRuns, DrawLaw, NamedBest, RunningTotals
+from discreet.mechanisms.exponential import Exponential, PermuteAndFlip
 from discreet.mechanisms.noisy_max import NoisyMax
-from discreet.mechanisms.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.perturbed_minimum import PerturbedMinimum
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling
 from discreet.mechanisms.sparse_vector import SparseVector
-from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.verify.claim import PartClaim, PartKind, PlanClaim

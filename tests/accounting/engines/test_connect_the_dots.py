@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from discreet.accounting.engines.connect_the_dots import SPLIT, GridLaw, connect_the_dots, reach
 from discreet.privacy.pair import Curve, Pair
-from discreet.privacy.pairs.approximate import ApproximatePair
-from discreet.privacy.pairs.gaussian import GaussianPair
-from discreet.privacy.pairs.laplace import DiscreteLaplacePair, LaplacePair
+from discreet.privacy.pairs.additive import DiscreteLaplacePair, GaussianPair, LaplacePair
+from discreet.privacy.pairs.guaranteed import ApproximatePair
 from tests.privacy import curves
 
 Case: TypeAlias = tuple[Pair, Callable[[float], F]]

@@ -15,11 +15,9 @@ from mpmath import mpf
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.engines.enumeration import MOST_OUTCOMES, delta_bounds, epsilon_bounds, outcomes
 from discreet.privacy.law import AtomsLaw
-from discreet.privacy.pairs.approximate import ApproximatePair
-from discreet.privacy.pairs.atoms import AtomsPair, RandomizedResponsePair
-from discreet.privacy.pairs.finite import FiniteLaw, FinitePair
-from discreet.privacy.pairs.gaussian import DiscreteGaussianPair
-from discreet.privacy.pairs.laplace import DiscreteLaplacePair
+from discreet.privacy.pairs.additive import DiscreteGaussianPair, DiscreteLaplacePair
+from discreet.privacy.pairs.finite import AtomsPair, FiniteLaw, FinitePair, RandomizedResponsePair
+from discreet.privacy.pairs.guaranteed import ApproximatePair
 from discreet.privacy.sampling import PoissonPair
 from tests.privacy import curves
 from tests.privacy.curves import DIGITS, Law, exactly, lattice_laplace, real, response

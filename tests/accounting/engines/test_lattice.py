@@ -19,10 +19,8 @@ from discreet.accounting.engines.connect_the_dots import connect_the_dots
 from discreet.accounting.engines.lattice import delta_bounds, epsilon_bounds, upper_curve
 from discreet.privacy.grouping import SampledGroupEvent
 from discreet.privacy.pair import Curve, Pair
-from discreet.privacy.pairs.approximate import ApproximatePair, BoundedRangePair
-from discreet.privacy.pairs.gaussian import DiscreteGaussianPair, GaussianPair
-from discreet.privacy.pairs.laplace import DiscreteLaplacePair, LaplacePair
-from discreet.privacy.pairs.renyi import ZCDPPair
+from discreet.privacy.pairs.additive import DiscreteGaussianPair, DiscreteLaplacePair, GaussianPair, LaplacePair
+from discreet.privacy.pairs.guaranteed import ApproximatePair, BoundedRangePair, ZCDPPair
 from tests.privacy import curves
 
 GAUSSIANS = [(2, F(1, 4)), (10, F(1, 100)), (100, F(1, 100)), (20, F(9))]

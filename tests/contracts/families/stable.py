@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.mechanisms import ProposeTestRelease, SampleAndAggregate, SmoothSensitivity
-from discreet.mechanisms.declared import Declared
 from discreet.mechanisms.stable.smooth_sensitivity import LogNormal, StudentT
 from discreet.mechanisms.stable.spread import GRID_BITS, Interquartile, Rank, SensitivityBounds
+from discreet.mechanisms.values import Declared
 from discreet.noise import laplace
 from discreet.noise.entropy import SystemEntropy, bits
 from discreet.noise.ratio import digits_for, rounded

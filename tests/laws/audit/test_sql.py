@@ -17,8 +17,7 @@ from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql import Asked, Neighbours, Ours, RandomTables, all_queries
 from discreet.audit.sql.audit import look
 from discreet.audit.sql.ours import Exact, noisy_tables
-from discreet.audit.sql.queries import TRAPS, random_query
-from discreet.audit.sql.tables import SCHEMA, UNIT
+from discreet.audit.sql.tables import SCHEMA, TRAPS, UNIT, random_query
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit

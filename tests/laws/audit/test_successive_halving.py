@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from discreet.audit.claim import Claim
+from discreet.audit.claim import Claim, Promises
 from discreet.audit.evidence.betting import Cuts, Wealth
-from discreet.audit.evidence.promises import Promises
 from discreet.audit.search import successive_halving
 from discreet.audit.sequential_test import SequentialTest
 

@@ -12,7 +12,7 @@ import pytest
 
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.nodes.noise import quantile
-from discreet.privacy.pairs.laplace import DiscreteLaplacePair
+from discreet.privacy.pairs.additive import DiscreteLaplacePair
 
 SIZES = (Fraction(1), Fraction(7, 3), Fraction(5), Fraction(1000))
 

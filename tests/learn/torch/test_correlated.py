@@ -18,8 +18,8 @@ from discreet.accounting import gaussian
 from discreet.errors import InvalidParameter
 from discreet.learn.torch import PrivateTrainer, checkpoint
 from discreet.learn.torch.batches import Parts
-from discreet.mechanisms.streams.binary_tree import BlockTree
-from discreet.mechanisms.streams.square_root import Banded
+from discreet.mechanisms.binary_tree import BlockTree
+from discreet.mechanisms.square_root import Banded
 from discreet.privacy.sampling import PoissonEvent
 from tests.learn.torch.nets import ce
 from tests.learn.torch.test_trainer import WIDE, N, data, flat, trainer

@@ -126,6 +126,6 @@ def test_strategies_are_values() -> None:
 
 
 def _explicit(matrix: Any) -> Any:
-    from discreet.mechanisms.linear.factors import Explicit
+    from discreet.mechanisms.linear.workloads import Explicit
 
     return Explicit(matrix)

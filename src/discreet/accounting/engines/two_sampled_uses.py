@@ -17,7 +17,7 @@ from discreet.accounting.bounds import Bounds
 from discreet.privacy.exact import above
 from discreet.privacy.nonuniform import Floats, dot
 from discreet.privacy.pair import ACCURACY, FLOOR, Pair
-from discreet.privacy.pairs.gaussian import GaussianPair
+from discreet.privacy.pairs.additive import GaussianPair
 from discreet.privacy.sampling import PoissonPair
 
 _FAR = 12.0  # deviations

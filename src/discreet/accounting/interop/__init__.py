@@ -12,8 +12,8 @@ True
 from __future__ import annotations
 
 from discreet.accounting.interop.dp_accounting import from_dp_accounting as from_dp_accounting
-from discreet.accounting.interop.dp_accounting_writer import to_dp_accounting as to_dp_accounting
-from discreet.accounting.interop.dp_accounting_writer import to_dp_accounting_json as to_dp_accounting_json
+from discreet.accounting.interop.dp_accounting import to_dp_accounting as to_dp_accounting
+from discreet.accounting.interop.dp_accounting import to_dp_accounting_json as to_dp_accounting_json
 from discreet.accounting.interop.recorded import from_opacus as from_opacus
 from discreet.accounting.interop.recorded import from_prv as from_prv
 from discreet.accounting.interop.recorded import read_history as read_history

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.evidence.promises import Ints, Promises
+from discreet.audit.claim import Ints, Promises
 from discreet.audit.places import Floats, places
 
 MOST_CUTS = 200

@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs.derived import DerivedColumns
 from discreet.audit.outputs.identity import codes_of
 from discreet.audit.outputs.shape import Batch
-from discreet.audit.outputs.tree import Branch, OutputColumn, example
+from discreet.audit.outputs.tree import Branch, DerivedColumns, OutputColumn, example
 from discreet.audit.places import Floats
 
 Index: TypeAlias = "slice | NDArray[Any]"

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from discreet.audit.evidence.intervals import broken, clopper_pearson_many
 from discreet.audit.finding import Chance
-from discreet.audit.outputs.derived import lowest_bit
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.outputs.shape import Batch
+from discreet.audit.outputs.tree import lowest_bit
 from discreet.audit.places import Floats
 
 Keys: TypeAlias = NDArray[np.int64]

@@ -15,8 +15,8 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.intervals import broken, clopper_pearson
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Probe
-from discreet.audit.outputs.derived import lowest_bit
 from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.outputs.tree import lowest_bit
 from discreet.audit.probes.contrast import VALUES, Contrast, OutputNumbers, contrast
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count

@@ -22,8 +22,7 @@ from discreet.audit.places import Floats
 from discreet.audit.result import Audit
 from discreet.audit.sequential import distinguish
 from discreet.audit.sql.databases import DATABASE_TRAPS, RandomDatabases, all_database_queries
-from discreet.audit.sql.queries import TRAPS, BulkEngine, Engine, all_queries
-from discreet.audit.sql.tables import Neighbours, RandomTables, Tables
+from discreet.audit.sql.tables import TRAPS, BulkEngine, Engine, Neighbours, RandomTables, Tables, all_queries
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget

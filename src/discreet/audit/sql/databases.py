@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from discreet.audit.sql.queries import by_turns
-from discreet.audit.sql.tables import _MOST, _REALS, _TEXTS, _WILD, UNIT, Neighbours, Row, Tables
+from discreet.audit.sql.tables import _MOST, _REALS, _TEXTS, _WILD, UNIT, Neighbours, Row, Tables, by_turns
 from discreet.errors import InvalidParameter
 from discreet.privacy.unit import Relation
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql.databases import PATHS, PUBLIC, SCHEMAS
-from discreet.audit.sql.queries import Draws
-from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables
+from discreet.audit.sql.tables import SCHEMA, UNIT, Draws, Row, Tables
 from discreet.catalog.schema import Fact, Range, Values
 from discreet.engine.cells import Run, exact_cells, level_sums, measure
 from discreet.engine.connect import connect

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from discreet.errors import InvalidParameter
 from discreet.learn.torch.clipping import LARGEST_LIMIT, SMALLEST_LIMIT
 from discreet.learn.torch.layers import LEAST_GAMMA, SINGLE, TOGETHER, WHOLE
-from discreet.mechanisms.streams.square_root import Factorization
+from discreet.mechanisms.square_root import Factorization
 from discreet.noise import gaussian
 from discreet.noise.entropy import Entropy, process
 from discreet.noise.lattice import Grid

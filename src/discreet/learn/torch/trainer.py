@@ -30,9 +30,9 @@ from discreet.learn.torch.distributed import Ranks
 from discreet.learn.torch.noise import LARGEST_PIECE, AdaptiveLimit, CorrelatedNoise, GridNoise, set_gradients
 from discreet.learn.torch.preflight import check
 from discreet.learn.torch.validation import Validation
+from discreet.mechanisms.binary_tree import BlockTree
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
-from discreet.mechanisms.streams.binary_tree import BlockTree
-from discreet.mechanisms.streams.square_root import LONGEST, Banded, Factorization
+from discreet.mechanisms.square_root import LONGEST, Banded, Factorization
 from discreet.noise import laplace
 from discreet.noise.entropy import SystemEntropy
 from discreet.noise.uniform import below_vector

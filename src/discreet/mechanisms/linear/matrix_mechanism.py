@@ -20,9 +20,8 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width
-from discreet.mechanisms.linear.factors import Explicit, Floats
 from discreet.mechanisms.linear.strategies import Strategy, hierarchical
-from discreet.mechanisms.linear.workloads import Workload, checked, explicit, multiplied
+from discreet.mechanisms.linear.workloads import Explicit, Floats, Workload, checked, explicit, multiplied
 from discreet.mechanisms.parameters import read_whole
 from discreet.mechanisms.values import read, total
 from discreet.noise.entropy import Entropy, SystemEntropy

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.linear.factors import Floats
-from discreet.mechanisms.linear.workloads import LARGEST, Workload, along
+from discreet.mechanisms.linear.workloads import LARGEST, Floats, Workload, along
 from discreet.privacy.unit import Relation
 
 _EXACT = 1 << 53  # floats add and multiply integers below it without rounding

@@ -10,9 +10,9 @@ from fractions import Fraction
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.declared import Values
 from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
 from discreet.mechanisms.stable.spread import ModeBounds, SensitivityBounds, Statistic
+from discreet.mechanisms.values import Values
 from discreet.noise import laplace
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.fixedpoint import exp_neg, ln

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.counts.quantiles import named
-from discreet.mechanisms.declared import Declared
 from discreet.mechanisms.parameters import read_choice, read_confidence, read_size
+from discreet.mechanisms.quantiles import named
 from discreet.mechanisms.stable.smooth_sensitivity import SmoothSensitivity
-from discreet.mechanisms.values import plain
+from discreet.mechanisms.values import Declared, plain
 from discreet.noise import laplace
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.uniform import below_vector

@@ -11,9 +11,9 @@ from functools import lru_cache
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism, numbered
-from discreet.mechanisms.declared import Values
 from discreet.mechanisms.parameters import read_choice, read_confidence, read_delta, read_size
 from discreet.mechanisms.stable.spread import SensitivityBounds, Statistic, Weights
+from discreet.mechanisms.values import Values
 from discreet.noise.entropy import Entropy, SystemEntropy, bits
 from discreet.noise.fixedpoint import exp_neg, ln
 from discreet.noise.ratio import LaplaceLogNormal, Magnitude, QuarticShape, Ratio, StudentShape, digits_for, rounded

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.declared import Declared, Values
 from discreet.mechanisms.parameters import read_choice
+from discreet.mechanisms.values import Declared, Values
 from discreet.privacy.exact import Real, exact, first_whole
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation

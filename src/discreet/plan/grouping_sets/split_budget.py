@@ -24,8 +24,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.summed import SummedNoise
-from discreet.mechanisms.weighed import Parts, WeighedNoise
+from discreet.mechanisms.summed import Parts, SummedNoise, WeighedNoise
 from discreet.plan.bound import bounding
 from discreet.plan.cost import Allocation, LevelNoise, root_above
 from discreet.plan.grouping_sets.moves import ColumnReach, joint_l1, level_moves

@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 from discreet.mechanisms.additive import Additive
-from discreet.mechanisms.summed import SummedNoise
-from discreet.mechanisms.weighed import WeighedNoise
+from discreet.mechanisms.summed import SummedNoise, WeighedNoise
 from discreet.plan.partition.strategy import PARTS, Layers, weights
 
 Read: TypeAlias = Mapping[tuple[int, int], Fraction]

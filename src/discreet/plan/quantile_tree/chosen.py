@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
-from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
-from discreet.mechanisms.flanks import rank_error
+from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile, rank_error
 from discreet.plan.nodes.node import Node
 from discreet.privacy.unit import Sensitivity
 

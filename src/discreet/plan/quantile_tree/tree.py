@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
-from discreet.mechanisms.flanks import rank_error
+from discreet.mechanisms.exponential_quantile import rank_error
 from discreet.plan.quantile_tree.shape import TreeRead, TreeShape
 
 Family: TypeAlias = tuple[int, int]

@@ -18,17 +18,15 @@ from typing import Any
 from discreet.errors import InternalError, InvalidParameter
 from discreet.ledger.chain import canonical
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.best_of_runs import BestOfRuns
-from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, DrawLaw, NamedBest, RunningTotals
-from discreet.mechanisms.exponential import Exponential
+from discreet.mechanisms.binary_tree import BinaryTree
+from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, BestOfRuns, DrawLaw, NamedBest, RunningTotals
+from discreet.mechanisms.exponential import Exponential, PermuteAndFlip
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.noisy_max import NoisyMax
-from discreet.mechanisms.permute_and_flip import PermuteAndFlip
 from discreet.mechanisms.perturbed_minimum import PerturbedMinimum
 from discreet.mechanisms.rounds import MOST_GROUPS, GaussianRounds
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
 from discreet.mechanisms.sparse_vector import SparseVector
-from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.mechanisms.threshold import Threshold
 from discreet.privacy import codec
 from discreet.privacy.event import Composed

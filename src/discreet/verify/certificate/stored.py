@@ -11,8 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from discreet.ledger.chain import canonical
-from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.mechanisms.flanks import EDGES
+from discreet.mechanisms.exponential_quantile import EDGES, ExponentialQuantile
 from discreet.verify.certificate.evidence import CERTIFIED
 from discreet.verify.certificate.forms import Form, anything, flag, listed, number, record, refuse, text, whole
 from discreet.verify.check import Found

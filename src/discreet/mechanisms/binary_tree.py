@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms import square_root
 from discreet.mechanisms.abstract import Mechanism, Run, numbered
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width
 from discreet.mechanisms.parameters import read_choice, read_whole
-from discreet.mechanisms.streams import square_root
-from discreet.mechanisms.streams.square_root import Draw, Factorization, Progress, SquareRoot, floats, widened
+from discreet.mechanisms.square_root import Draw, Factorization, Progress, SquareRoot, floats, widened
 from discreet.mechanisms.values import read, total
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import Composed

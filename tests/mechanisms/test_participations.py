@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.streams.binary_tree import BlockTree
-from discreet.mechanisms.streams.square_root import Banded, Factorization, SquareRoot
+from discreet.mechanisms.binary_tree import BlockTree
+from discreet.mechanisms.square_root import Banded, Factorization, SquareRoot
 
 
 def matrix(f: Factorization) -> NDArray[Any]:

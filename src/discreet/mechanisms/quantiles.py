@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism, numbered
-from discreet.mechanisms.declared import Declared, Values
 from discreet.mechanisms.exponential_quantile import Runs
 from discreet.mechanisms.parameters import read_confidence, read_size
+from discreet.mechanisms.values import Declared, Values
 from discreet.noise import selection
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below, below_vector

@@ -15,7 +15,7 @@ from discreet.mechanisms.parameters import read_confidence, read_size
 from discreet.mechanisms.selection import paired
 from discreet.noise import selection
 from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.noise.gaps import Utilities, as_array
+from discreet.noise.selection import Utilities, as_array
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, count, set_fields

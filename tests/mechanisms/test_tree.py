@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from discreet.mechanisms.streams.binary_tree import BlockTree
+from discreet.mechanisms.binary_tree import BlockTree
 
 
 def blocks(tree: BlockTree, n: int) -> NDArray[np.float64]:

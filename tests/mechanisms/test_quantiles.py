@@ -13,7 +13,7 @@ import pytest
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import Median, Quantiles
-from discreet.mechanisms.counts.quantiles import named
+from discreet.mechanisms.quantiles import named
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.unit import Relation
 from tests.noise.chi_square import accepts, refuses

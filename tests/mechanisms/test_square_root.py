@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from discreet.mechanisms import BinaryTree
-from discreet.mechanisms.streams.square_root import SquareRoot, convolved
+from discreet.mechanisms.square_root import SquareRoot, convolved
 
 
 def toeplitz(column: NDArray[Any]) -> NDArray[Any]:

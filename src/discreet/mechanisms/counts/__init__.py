@@ -1,1 +1,0 @@
-"""Mechanisms for counts and ranks: histogram, quantiles, median, the k most frequent."""

@@ -1,1 +1,0 @@
-"""Continual counting: all prefix sums of a stream, by a noisy tree or by a square root of their matrix."""
