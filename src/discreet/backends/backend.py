@@ -17,8 +17,7 @@ from discreet.backends.source import identifier, literal
 from discreet.catalog.ids import Storage
 from discreet.catalog.types import TableShape
 
-Ask: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]
-"""Runs a query on the attached tables."""
+Ask: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]  # runs a query on the attached tables
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,8 @@ from discreet.errors import BackendFailed, SourceError, redacted
 
 T = TypeVar("T")
 
-Cursor: TypeAlias = Any
-"""A connection of the database."""
-
-Fetch: TypeAlias = Callable[[Cursor], T]
-"""Takes the result of a statement that has run."""
+Cursor: TypeAlias = Any  # a connection of the database
+Fetch: TypeAlias = Callable[[Cursor], T]  # takes the result of a statement that has run
 
 
 def rows_of(cursor: Cursor) -> list[tuple[Any, ...]]:
@@ -47,9 +44,7 @@ def plain(column: Any, kind: type[Any]) -> NDArray[Any]:
     return np.asarray(column)
 
 
-LEAVES = 17
-"""Bits that a key may always have: the leaves of a spread are 2^16 and NULL."""
-
+LEAVES = 17  # bits that a key may always have: the leaves of a spread are 2^16 and NULL
 _PEOPLE = 24  # bits that it may have at most
 _ROWS = 4  # for each place
 _BYTES = 1 << 29  # of all threads' places together

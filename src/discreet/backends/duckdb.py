@@ -36,8 +36,7 @@ from discreet.verify.view import read_view
 
 T = TypeVar("T")
 
-_AGAIN = 2
-"""Number of times that a read is repeated when its files were written meanwhile."""
+_AGAIN = 2  # number of times that a read is repeated when its files were written meanwhile
 
 
 @dataclass(frozen=True, slots=True)

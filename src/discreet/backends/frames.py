@@ -116,8 +116,7 @@ def is_read_once(frame: object) -> bool:
     return module not in _KNOWN and hasattr(frame, "__arrow_c_stream__")
 
 
-_KNOWN = frozenset({"pandas", "polars", "pyarrow"})
-"""Packages whose frames are told apart by their types."""
+_KNOWN = frozenset({"pandas", "polars", "pyarrow"})  # packages whose frames are told apart by their types
 
 
 def _stream(frame: Any) -> Any:

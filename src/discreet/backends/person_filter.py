@@ -22,12 +22,8 @@ from discreet.errors import InternalError
 
 T = TypeVar("T")
 
-PERSON = "$person"
-"""The placeholder of the key under which ids are hashed."""
-
-_CATALOG = "memory"
-"""What DuckDB calls a database that has no file."""
-
+PERSON = "$person"  # the placeholder of the key under which ids are hashed
+_CATALOG = "memory"  # what DuckDB calls a database that has no file
 _TOUCHED, _LEFT_OUT, _HASHES = '"touched\x01"', '"left out\x01"', "hashes\x01"  # as no table can be called
 
 _WORD = (1 << 64) - 1

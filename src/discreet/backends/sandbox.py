@@ -33,12 +33,8 @@ from discreet.backends.connection import open_sandbox
 from discreet.backends.source import identifier
 from discreet.errors import BackendFailed, UnsupportedQuery
 
-MEMORY = 3 << 30
-"""Bytes that the process may have."""
-
-LARGEST = 1 << 28
-"""Bytes of a result, at most."""
-
+MEMORY = 3 << 30  # bytes that the process may have
+LARGEST = 1 << 28  # bytes of a result, at most
 _GRACE = 10  # seconds after which a process that is not interrupted is ended
 _KEPT = 2  # processes that wait for the next query
 _PROGRAM = "from discreet.backends.sandbox import serve; serve({})"
@@ -208,14 +204,9 @@ def _limit_memory(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-FAILURES = duckdb.Error
-"""The errors of a text that fails."""
-
-SECONDS = 60
-"""Time that an outer query may take, and all runs together that an interval is made of."""
-
-Columns = Sequence[tuple[str, str]]
-"""The names of a table's columns and their types, as the database calls these."""
+FAILURES = duckdb.Error  # the errors of a text that fails
+SECONDS = 60  # time that an outer query may take, and all runs together that an interval is made of
+Columns = Sequence[tuple[str, str]]  # the names of a table's columns and their types, as the database calls these
 
 
 @dataclass(slots=True)

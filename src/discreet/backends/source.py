@@ -133,8 +133,7 @@ _EXACT = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 """Types of real numbers → where several whole numbers begin to be rounded to one."""
 
 
-LONGEST = 65_536
-"""Characters of a text cell; a longer one is NULL, since each query that reads it would copy it."""
+LONGEST = 65_536  # characters of a text cell; a longer one is NULL, since each query that reads it would copy it
 
 _FIRST = {"DATE": "5877642-06-25 (BC)", "TIMESTAMP": "290309-12-22 (BC) 00:00:00"}
 """The first day and time that the database has: a file may hold ones before, on which a cast stops it."""

@@ -143,8 +143,7 @@ def _sniffed(file: str, usual: str) -> str:
     return max((usual, ",", ";", "\t", "|"), key=line.count)
 
 
-SAMPLE = 10_000
-"""Objects of a file in which names are looked for when a table is first connected."""
+SAMPLE = 10_000  # objects of a file in which names are looked for when a table is first connected
 
 
 def json_files(name: str, files: Callable[[], list[str]], connection: duckdb.DuckDBPyConnection) -> Source:

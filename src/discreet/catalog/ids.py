@@ -27,21 +27,12 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 
-Place: TypeAlias = tuple[str, str]
-"""A table and a column of it."""
-
-WHOLE, TEXT = "BIGINT", "VARCHAR"
-"""The two kinds, as the types that are pinned."""
-
-DIGITS = "0|-?[1-9][0-9]*"
-"""How the text of a whole number is written."""
-
-SPACE = " \t\n\r\v\f"
-"""White space around an id, which is no part of it."""
-
+Place: TypeAlias = tuple[str, str]  # a table and a column of it
+WHOLE, TEXT = "BIGINT", "VARCHAR"  # the two kinds, as the types that are pinned
+DIGITS = "0|-?[1-9][0-9]*"  # how the text of a whole number is written
+SPACE = " \t\n\r\v\f"  # white space around an id, which is no part of it
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-WIDE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")
-"""The database's types of whole numbers: of 64 bits, and wider."""
+WIDE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")  # the database's types of whole numbers: of 64 bits, and wider
 
 
 class Storage(Enum):

@@ -15,8 +15,7 @@ from discreet.catalog.schema import ListedRows, Scalar, Values
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
 
-MOST_TUPLES = 1_000_000
-"""Tuples in one list of keys."""
+MOST_TUPLES = 1_000_000  # tuples in one list of keys
 
 
 class Keys:

@@ -61,8 +61,7 @@ class Owner:
         return cls(kept["unit"], reached, kept["public"], others)
 
 
-Owners = Mapping[str, Owner]
-"""How one population's units are found in each table."""
+Owners = Mapping[str, Owner]  # how one population's units are found in each table
 
 
 def path(key: Reached) -> str:

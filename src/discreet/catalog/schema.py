@@ -14,11 +14,8 @@ from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.unit import PrivacyUnit, Relation
 
-Scalar: TypeAlias = bool | int | float | str | dt.date | dt.datetime | None
-"""What a cell, a key or a literal may be."""
-
-MOST_KEYS = 1_000_000
-"""How many combinations of declared keys one query may have; each is a row of the result."""
+Scalar: TypeAlias = bool | int | float | str | dt.date | dt.datetime | None  # what a cell, a key or a literal may be
+MOST_KEYS = 1_000_000  # how many combinations of declared keys one query may have; each is a row of the result
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -260,11 +257,8 @@ def looks_like(name: str, columns: Sequence[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name.lower(), [c.lower() for c in columns], n=1, cutoff=_ALIKE)), None)
 
 
-_ALIKE = 0.75
-"""Likeness of two names from which on one is taken for a slip of the other."""
-
-_LISTED = 12
-"""Columns that are named where one is not found."""
+_ALIKE = 0.75  # likeness of two names from which on one is taken for a slip of the other
+_LISTED = 12  # columns that are named where one is not found
 
 
 def domain_values(fact: Fact | None) -> tuple[Scalar, ...] | None:

@@ -47,8 +47,7 @@ class Type(Enum):
         return _WORDS[self]
 
 
-OF_CELLS = tuple(t for t in Type if not t.is_nested)
-"""The types that cells, keys and expressions over them may have."""
+OF_CELLS = tuple(t for t in Type if not t.is_nested)  # the types that cells, keys and expressions over them may have
 
 _WORDS = {
     Type.BOOL: "true or false",
@@ -97,5 +96,4 @@ class TableShape:
         return cls(dict(kept["columns"]), bool(kept["text"]), str(kept["delimiter"]))
 
 
-_FORM = 3
-"""Version of the stored shape."""
+_FORM = 3  # version of the stored shape

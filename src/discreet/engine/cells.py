@@ -35,13 +35,10 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
 
-Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
-"""Runs SQL on the data."""
-
+Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]  # runs SQL on the data
 Key: TypeAlias = "tuple[Scalar, ...]"
 
-Cells: TypeAlias = "dict[Key, list[int]]"
-"""Group key → exact bounded integers. Private."""
+Cells: TypeAlias = "dict[Key, list[int]]"  # Group key → exact bounded integers. Private.
 
 Leaves: TypeAlias = "dict[Key, ExactLeaves]"
 """Group key → exact weights of a tree's leaves; a group that is not there has none. Private."""
@@ -266,8 +263,7 @@ def level_sums(kept: Sequence[int], cells: Cells) -> Cells:
     return found
 
 
-NOTHING = ExactLeaves.of({})
-"""The leaves of a group without rows."""
+NOTHING = ExactLeaves.of({})  # the leaves of a group without rows
 
 
 def _looked_at(plan: Query, place: int, leaves: ExactLeaves, rng: Entropy) -> Families:
@@ -413,8 +409,7 @@ def _flows(plan: Plan, rows: Sequence[tuple[Any, ...]]) -> list[list[int]]:
     return found
 
 
-_NAN = math.nan
-"""One of the many objects that the database's only NaN comes as."""
+_NAN = math.nan  # one of the many objects that the database's only NaN comes as
 
 
 def _numbered(ids: Sequence[Hashable]) -> Whole:

@@ -359,8 +359,7 @@ def _place(ledger: object) -> str | os.PathLike[str]:
     return DEFAULT_LEDGER
 
 
-_begun: set[Path] = set()
-"""Places of ledgers that this process has used by default."""
+_begun: set[Path] = set()  # places of ledgers that this process has used by default
 
 
 def _beside() -> Path | None:

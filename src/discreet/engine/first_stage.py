@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
     from discreet.post.noisy_table import NoisyTable
 
-SECOND = "second stage"
-"""The use that is set aside for what follows from the first stage."""
+SECOND = "second stage"  # the use that is set aside for what follows from the first stage
 
 Counts: TypeAlias = dict[tuple[int, int], int]
 """For each pair of the places of a unit's least value and of its largest, how many units. Private."""

@@ -37,8 +37,7 @@ T = TypeVar("T")
 Read: TypeAlias = Callable[[str, bool], list[tuple[Any, ...]]]
 """Runs SQL on the data; with True, the text has the `$secret` parameter."""
 
-ReadColumns: TypeAlias = Callable[[str, bool], "list[NDArray[np.int64]]"]
-"""The same of whole numbers, by column."""
+ReadColumns: TypeAlias = Callable[[str, bool], "list[NDArray[np.int64]]"]  # the same of whole numbers, by column
 
 
 class PrivateReads:

@@ -144,8 +144,7 @@ class OpenRun(Generic[S, R]):
         return f"OpenRun({'waits for an input' if self.is_open else 'closed'})"
 
 
-AHEAD = 16
-"""How many draws are noted at once."""
+AHEAD = 16  # how many draws are noted at once
 
 
 class StepRecipe(Protocol):

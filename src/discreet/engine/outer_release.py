@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from discreet.privacy.exact import Real
     from discreet.query.split import FedResult
 
-ReadPublic = Callable[[str], Sequence[tuple[Any, ...]]]
-"""Runs a statement over public tables."""
+ReadPublic = Callable[[str], Sequence[tuple[Any, ...]]]  # runs a statement over public tables
 
 
 def tried(plan: Plan) -> Plan:

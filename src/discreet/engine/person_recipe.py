@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
 
-_FORMAT = 1
-"""Version of the stored form."""
+_FORMAT = 1  # version of the stored form
 
 
 class RecipeTable:

@@ -119,8 +119,7 @@ def _known(fact: Fact | None) -> str:
 
 
 _STAND_IN = Fraction(1, 10**6)
-_MOST = 50
-"""Refusals after which no more facts are looked for."""
+_MOST = 50  # refusals after which no more facts are looked for
 
 Planning = Callable[[Sequence[TableSchema], Real], "Plan"]
 """A query's plan over these tables at this δ, or at more where the query says so."""

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from discreet.post.noisy_table import NoisyTable
     from discreet.post.truncation import Reported
 
-SHOWN_ROWS = 60
-"""Rows that a printed release shows; `rows` has all."""
+SHOWN_ROWS = 60  # rows that a printed release shows; `rows` has all
 
 MARKED = "* The margin of error is at least as large as the value."
 """What a printed release says where a value is marked."""

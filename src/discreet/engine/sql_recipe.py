@@ -53,8 +53,7 @@ _LONG = 10**60
 _DECIMALS = 10**800
 """What the denominator of each decimal divides that is read: all decimals together have one denominator."""
 
-ForEach: TypeAlias = "Real | Mapping[str, Real]"
-"""A number, or of two populations one for each by its name."""
+ForEach: TypeAlias = "Real | Mapping[str, Real]"  # a number, or of two populations one for each by its name
 
 
 @dataclass(frozen=True, slots=True)

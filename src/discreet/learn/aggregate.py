@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
-POINTS = 4097
-"""Public points of a weight's range, of which one is named as the median of the blocks' answers."""
-
+POINTS = 4097  # public points of a weight's range, of which one is named as the median of the blocks' answers
 _RANKS, _SUM = "ranks by trusted code of the caller's", "sums by trusted code of the caller's"
 
 

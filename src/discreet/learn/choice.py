@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TESTED = 5
-"""One row in so many measures a run, and the others are what it is fitted to."""
+TESTED = 5  # one row in so many measures a run, and the others are what it is fitted to
 
 
 @dataclass(frozen=True)

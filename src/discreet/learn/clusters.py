@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
-SIDES = {1: 512, 2: 32, 3: 10}
-"""Cells along each column of a grid, by the number of columns."""
+SIDES = {1: 512, 2: 32, 3: 10}  # cells along each column of a grid, by the number of columns
 
 STEPS, FIRST, RANGED = 3, Fraction(1, 10), Fraction(4, 10)
 """Steps of Lloyd's algorithm, and the parts of the budget for the covariance and for the histograms before them."""

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
-FEWEST, MOST = 20, 300
-"""Steps of the descent."""
+FEWEST, MOST = 20, 300  # steps of the descent
 
 CLIP, SHORT = 0.5, 0.3
 """The length to which a person's gradient is clipped where rows and budget do not allow the loss's own bound; the
@@ -53,11 +52,8 @@ STEP, LONGEST = 1.3, 2.0
 """The step, over 1/(β·λ): with Nesterov's momentum of 0.9 it is stable below 3.8/2.8, where λ is the largest eigenvalue
 of the second moment of the rows. It is at most `LONGEST`, over 1/β."""
 
-POWERS = 3
-"""Draws of the power method that finds λ."""
-
-EFFORT = 0.05
-"""How much noise a step may have: the noise of the mean gradient is about `EFFORT`⁻¹·T^½·C·d^½/(μ·n)."""
+POWERS = 3  # draws of the power method that finds λ
+EFFORT = 0.05  # how much noise a step may have: the noise of the mean gradient is about `EFFORT`⁻¹·T^½·C·d^½/(μ·n)
 
 UNCLIPPED = 10
 """How many times more steps than `MOST` there could be where people's gradients are not clipped below the loss's own
@@ -66,9 +62,7 @@ bound: clipping biases them, and less than noise does otherwise."""
 COUNTED, MEASURED, CALIBRATED = Fraction(1, 100), Fraction(1, 100), Fraction(5, 100)
 """The parts of μ² for the number of rows, for λ, and for the calibration of the scores."""
 
-PASSES = 3
-"""Newton steps of the calibration."""
-
+PASSES = 3  # Newton steps of the calibration
 _FINE = 20  # bits of the calibration's grid
 _LARGEST = 2.0**40  # what is taken for the number of rows
 _FAR = 1e6  # no weight is larger; noise of any size leads to numbers that floats hold

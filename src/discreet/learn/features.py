@@ -21,9 +21,7 @@ from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.losses import Floats
 from discreet.privacy.exact import count
 
-BITS = 12
-"""A feature is a multiple of 2^-12."""
-
+BITS = 12  # a feature is a multiple of 2^-12
 BASES = ("linear", "gam")
 
 _WIDE = 1000  # a range from 0 up that is wider has knots at equal distances of log(1 + value − low)

@@ -45,9 +45,7 @@ BINS, RANGED, HIDDEN, LOST = 32, Fraction(1, 10), 3.0, 0.25
 """Bins of a number, the part of the budget for them, the deviations of their noise that hide rows at the ends, and the
 most of the rows that may be hidden so."""
 
-SHADED = 2.0
-"""Deviations of its noise, below which a component's variance is not told from 0, and is taken for so many."""
-
+SHADED = 2.0  # deviations of its noise, below which a component's variance is not told from 0, and is taken for so many
 _FAR = 1e6  # no weight is larger
 _RIDGE = 0.5
 _COARSEST = 9  # bits of a grid on which rows are hardly rounded

@@ -24,8 +24,7 @@ from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLo
 from discreet.learn.objective import ObjectiveMinimum
 from discreet.privacy.exact import count
 
-OBJECTIVE = ("objective", "output")
-"""Solvers that find the minimum itself, of two classes or of the Huber loss."""
+OBJECTIVE = ("objective", "output")  # solvers that find the minimum itself, of two classes or of the Huber loss
 
 
 class ScoredModel(PrivateEstimator):

@@ -13,8 +13,7 @@ from scipy.special import expit, softmax
 
 Floats: TypeAlias = NDArray[np.float64]
 
-REACH = 6.0
-"""Scores of a classifier are clamped to ± this where the calibration reads them."""
+REACH = 6.0  # scores of a classifier are clamped to ± this where the calibration reads them
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,15 +27,9 @@ from discreet.errors import DiscreetError, InvalidParameter
 from discreet.learn.features import DeclaredColumn
 from discreet.privacy.codec import decode, encode
 
-FORMAT, VERSION = "discreet model", 1
-"""What stands first in a file, and its version: another one is refused."""
-
-LARGEST = 1 << 28
-"""Bytes of a file that is read."""
-
-LARGE, BESIDE = 1 << 16, "npz"
-"""Numbers of an array that stands beside the file, and what the file has in its place."""
-
+FORMAT, VERSION = "discreet model", 1  # what stands first in a file, and its version: another one is refused
+LARGEST = 1 << 28  # bytes of a file that is read
+LARGE, BESIDE = 1 << 16, "npz"  # numbers of an array that stands beside the file, and what the file has in its place
 _TEXTS = {"epsilon", "delta"}  # parameters that are written exactly
 _EXACT = re.compile(r"\d{1,400}(/[1-9]\d{0,400})?")  # 1e999999999 would take all memory
 _ENTRIES = 64  # of a state or of the parameters

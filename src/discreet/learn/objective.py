@@ -41,15 +41,9 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
     from discreet.privacy.unit import Relation
 
-OUTPUT = Fraction(1, 100)
-"""The part of ε for the noise on the minimum."""
-
-BENT, MOST_BENT = 0.1, 10.0
-"""The part of ε for ln(1 + β/λ), and the most of it, which chooses λ."""
-
-CLOSE = 40
-"""The exact gradient at what is taken for the minimum is shorter than 2^-40 of the scale of b."""
-
+OUTPUT = Fraction(1, 100)  # the part of ε for the noise on the minimum
+BENT, MOST_BENT = 0.1, 10.0  # the part of ε for ln(1 + β/λ), and the most of it, which chooses λ
+CLOSE = 40  # the exact gradient at what is taken for the minimum is shorter than 2^-40 of the scale of b
 _KNOT, _REACH, _LEVEL = 7, 32, 40  # knots of the logistic loss: 2^-7 apart within ±32, at multiples of 2^-40
 _SCORE = BITS + FEATURE_BITS  # bits of a score
 _RESIDUAL = _LEVEL + _SCORE - _KNOT  # bits of a loss's derivative

@@ -47,29 +47,17 @@ if TYPE_CHECKING:
     from discreet.plan.person_rows import PersonRows
     from discreet.plan.plan import Plan
 
-DEPTH, SHALLOW = 6, 3
-"""The most and the fewest levels of a tree."""
-
-FINE = 5.5
-"""A tree has so many levels less than the logarithm of μ·rows to the base 2."""
-
-SPLITS = (1 << DEPTH) - 1
-"""Splits of a tree: of level l from 2^l − 1 on, in their order."""
-
-BINS = 256
-"""Public bins of a number."""
+DEPTH, SHALLOW = 6, 3  # the most and the fewest levels of a tree
+FINE = 5.5  # a tree has so many levels less than the logarithm of μ·rows to the base 2
+SPLITS = (1 << DEPTH) - 1  # splits of a tree: of level l from 2^l − 1 on, in their order
+BINS = 256  # public bins of a number
 
 FULL, FEWEST = 2, 3
 """A histogram has 256 bins where their noise hides 1/`FULL` of the rows at most, and fewer else: 2^`FEWEST` or more."""
 
-HISTOGRAM = Fraction(3, 100)
-"""The part of μ² for the histogram."""
-
-LEVEL = 2**-0.5
-"""A level has so much of the square of a row's length as the one above."""
-
-HIDDEN = 3
-"""A node with fewer rows than so many deviations of their noise is cut in the middle."""
+HISTOGRAM = Fraction(3, 100)  # the part of μ² for the histogram
+LEVEL = 2**-0.5  # a level has so much of the square of a row's length as the one above
+HIDDEN = 3  # a node with fewer rows than so many deviations of their noise is cut in the middle
 
 
 @dataclass(frozen=True)

@@ -352,12 +352,8 @@ def total(capacities: Iterable[Tally], empty: Tally) -> Tally:
     return found
 
 
-_DIGITS = 3000
-"""Of the numbers of a charge; an entry with a number of more than 4000 cannot be read again."""
-
-LONG = 10**_DIGITS
-"""Above every number of a charge; sums stay short by themselves (`Filter.cost`)."""
-
+_DIGITS = 3000  # of the numbers of a charge; an entry with a number of more than 4000 cannot be read again
+LONG = 10**_DIGITS  # above every number of a charge; sums stay short by themselves (`Filter.cost`)
 _FREE = "ask again what has been answered, which is free; a budget never resets"
 
 

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
-GENESIS = "0" * 64
-"""What stands in for the hash before the first entry; the head of an empty ledger."""
-
+GENESIS = "0" * 64  # what stands in for the hash before the first entry; the head of an empty ledger
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 _TAG = b"discreet ledger entry, format 1\x00"

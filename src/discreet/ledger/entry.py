@@ -150,8 +150,7 @@ _SHORT = 4000  # characters of events that are worth keeping
 TOGETHER = "together"
 """The field of a note that names the populations which pay for one query together, in the order of their entries."""
 
-SUMMARY = "summary"
-"""The field of a note that says that it paid for a summary of what people have used, not for SQL."""
+SUMMARY = "summary"  # the field of a note that says that it paid for a summary of what people have used, not for SQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,8 +393,7 @@ Content: TypeAlias = (
     | Locked
 )
 
-KINDS: dict[str, type[Content]] = {content.kind: content for content in get_args(Content)}
-"""Every stored kind."""
+KINDS: dict[str, type[Content]] = {content.kind: content for content in get_args(Content)}  # every stored kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,7 @@ from discreet.ledger.log import HEAD, NO_END, Log, View
 from discreet.ledger.store import Row, Store, Transaction, rows_up_to
 from discreet.ledger.verify import LedgerReport, verify_rows
 
-FORMAT = 1
-"""The version of the export's form; the entries have the ledger's own."""
-
+FORMAT = 1  # the version of the export's form; the entries have the ledger's own
 _WHAT = "ledger export"
 
 

@@ -35,9 +35,7 @@ _UNDERSTOOD = tuple(
 )
 """The kinds of entries after which a charge may follow, and all their fields."""
 
-_BITS = 500
-"""Of the largest numerators and denominators that are left to the store."""
-
+_BITS = 500  # of the largest numerators and denominators that are left to the store
 _EMPTY = tally_text(0, ())[1:-1]
 
 

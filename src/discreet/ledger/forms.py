@@ -170,10 +170,8 @@ def list_of(value: Any) -> list[Any]:
 TEXT, WORDS, NUMBER, DIGEST, TRUTH = Form(text), Form(words), Form(number), Form(digest), Form(truth)
 OBJECT, NAME = Form(object_of), Form(optional)
 TALLY, BUDGET = Form(tally, tally_texts), Form(budget, budget_texts)
-SIGNED = {"by": WORDS, "reason": WORDS}
-"""Who signs off an owner's act, and why."""
-ACT: dict[str, Form[Any]] = {**SIGNED, "signature": NAME}
-"""The same, and the signature of an act."""
+SIGNED = {"by": WORDS, "reason": WORDS}  # who signs off an owner's act, and why
+ACT: dict[str, Form[Any]] = {**SIGNED, "signature": NAME}  # the same, and the signature of an act
 
 
 MOVED = "moved"
@@ -186,10 +184,7 @@ ARRIVED = "arrived"
 MARK = "mark"
 """The state of a store that a ledger is to move into: a random text, by which it is known from another in its place."""
 
-MARKED = "marked"
-"""The state of a ledger that has moved: the mark of the one store that it moves into."""
-
-
+MARKED = "marked"  # the state of a ledger that has moved: the mark of the one store that it moves into
 _KEY = "secret/"
 
 

@@ -22,11 +22,8 @@ Known: TypeAlias = dict[int, tuple[str, Row, Entry]]
 
 _KNOWN = 64
 
-HEAD = "head"
-"""The state that repeats the number and the hash of the last entry, so that a removed end is noticed."""
-
-NO_END = 1 << 62
-"""A number that no entry reaches."""
+HEAD = "head"  # the state that repeats the number and the hash of the last entry, so that a removed end is noticed
+NO_END = 1 << 62  # a number that no entry reaches
 
 
 class Log:

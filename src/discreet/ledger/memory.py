@@ -102,10 +102,7 @@ class Overlay:
             raise LedgerError(f"the ledger {self._place} is only being read.")
 
 
-EMPTY = Overlay(writes=False)
-"""A store in which nothing was written yet."""
-
-
+EMPTY = Overlay(writes=False)  # a store in which nothing was written yet
 T = TypeVar("T")
 
 

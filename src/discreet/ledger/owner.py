@@ -27,9 +27,7 @@ from discreet.ledger.forms import Act, Terms, terms_name, terms_text
 from discreet.ledger.log import View
 from discreet.privacy.guarantee import Budget, decimal
 
-Key: TypeAlias = str | os.PathLike[str]
-"""The file of an Ed25519 private key."""
-
+Key: TypeAlias = str | os.PathLike[str]  # the file of an Ed25519 private key
 A = TypeVar("A", bound=Act)
 
 LEDGER = ""

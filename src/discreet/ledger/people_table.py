@@ -19,12 +19,8 @@ CAPACITY = 2**15 * 3**3 * 5**6 * 7 * 11 * 13 * 17
 third, or a thousand of a thousandth, fit exactly.
 """
 
-BEYOND = CAPACITY + 1
-"""Stands for every cost that nobody can pay: all larger ones are this one."""
-
-PORTION = 1 << 21
-"""People in one stored portion: a few dozen MB."""
-
+BEYOND = CAPACITY + 1  # stands for every cost that nobody can pay: all larger ones are this one
+PORTION = 1 << 21  # people in one stored portion: a few dozen MB
 _TAG = b"discreet people, format 1\x00"
 _HEAD = struct.Struct("<QB")
 
@@ -199,8 +195,7 @@ def _added(costs: Sums, starts: NDArray[np.intp]) -> Sums:
 _MOST = 1 << 14  # people with one hash, whose costs of 2^48 are less than 2^63 together
 
 
-BINS = 10
-"""Tenths of a budget: the summary's lines. Public, and the same for every account."""
+BINS = 10  # Tenths of a budget: the summary's lines. Public, and the same for every account.
 
 
 @dataclass(frozen=True, slots=True, eq=False)

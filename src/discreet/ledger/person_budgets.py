@@ -33,9 +33,7 @@ from discreet.ledger.failures import KEEP
 from discreet.ledger.log import Log, View
 from discreet.ledger.people_table import BEYOND, Hashes, PeopleTable, Sums, parts_of, settle, summarised
 
-MERGED = 16
-"""So many segments are merged into one."""
-
+MERGED = 16  # so many segments are merged into one
 _NAME = re.compile("([0-9]{16})/([0-9]{4})")
 
 

@@ -78,11 +78,8 @@ class Unmade:
         self.store.close()
 
 
-MEMORY = ":memory:"
-"""The path that asks for a ledger that ends with the process."""
-
-SCHEMES = ("postgresql://", "postgres://")
-"""How the URL of a PostgreSQL database begins."""
+MEMORY = ":memory:"  # the path that asks for a ledger that ends with the process
+SCHEMES = ("postgresql://", "postgres://")  # how the URL of a PostgreSQL database begins
 
 
 def made_store(path: str | os.PathLike[str]) -> Store:

@@ -28,14 +28,9 @@ from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger.failures import ANOTHER, KEEP, busy, is_busy, translated
 from discreet.ledger.store import Row, Transaction
 
-APPLICATION = 0x64736372
-"""What marks a SQLite file as a ledger ("dscr")."""
-
-FORMAT = 1
-"""The version of the format that is written; docs/ledger-format.md describes it."""
-
-PATIENCE = 30.0
-"""Seconds to wait for another process before `LedgerBusy`."""
+APPLICATION = 0x64736372  # what marks a SQLite file as a ledger ("dscr")
+FORMAT = 1  # the version of the format that is written; docs/ledger-format.md describes it
+PATIENCE = 30.0  # seconds to wait for another process before `LedgerBusy`
 
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -57,8 +52,7 @@ PRAGMA user_version = {FORMAT};
 COMMIT;
 """
 
-_PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
-"""Seconds between two looks whether the file is free: at first, and later."""
+_PAUSE, _LONGEST_PAUSE = 0.0005, 0.003  # seconds between two looks whether the file is free: at first, and later
 
 _SETTINGS = (
     "synchronous = EXTRA",

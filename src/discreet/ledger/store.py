@@ -97,8 +97,7 @@ class Store(Protocol):
         """Give back what is held; any later use is refused."""
 
 
-_AT_ONCE = 2000
-"""Rows that are read in one transaction, so that a long ledger does not keep writers waiting."""
+_AT_ONCE = 2000  # rows that are read in one transaction, so that a long ledger does not keep writers waiting
 
 
 def rows_up_to(store: Store, end: int) -> Iterator[Row]:

@@ -49,9 +49,7 @@ if TYPE_CHECKING:
 FOR_ROWS, FOR_LOOKS = Fraction(1, 20), Fraction(3, 5)
 """The shares of ε for the number of rows, and for whether queries are near enough; the rest measures."""
 
-MOST_UPDATES = 200
-"""The most queries that are measured."""
-
+MOST_UPDATES = 200  # the most queries that are measured
 _EACH = 1 - Fraction(DOUBT) / 3  # with which each of three kinds of noise keeps to what is stated
 
 

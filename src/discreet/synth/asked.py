@@ -36,20 +36,11 @@ METHODS: Mapping[str, type[AdaptiveSynthesis]] = {
 Workload: TypeAlias = str | Sequence[str] | Sequence[tuple[str, str]] | Mapping[tuple[str, str], int]
 """Pairs of columns, their weights, or SQL."""
 
-BINS = 100
-"""The most bins of a range."""
-
-COMPONENTS = 400
-"""Product distributions of a mixture."""
-
-MOST_CELLS = 2048
-"""The most cells that all columns have together: matrices have so many lines and columns."""
-
-MOST_OF_PAIR = 1 << 16
-"""The most cells of a pair that is measured; larger pairs are not."""
-
-MOST_WEIGHT = 100
-"""The largest weight of a pair in a workload."""
+BINS = 100  # the most bins of a range
+COMPONENTS = 400  # product distributions of a mixture
+MOST_CELLS = 2048  # the most cells that all columns have together: matrices have so many lines and columns
+MOST_OF_PAIR = 1 << 16  # the most cells of a pair that is measured; larger pairs are not
+MOST_WEIGHT = 100  # the largest weight of a pair in a workload
 
 
 @dataclass(frozen=True, slots=True)

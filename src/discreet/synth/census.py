@@ -54,9 +54,7 @@ Weights = tuple[tuple[Fraction, Fraction], ...]
 
 KINDS = ("total", "cells")
 
-MOST_MICRODATA = 20_000_000
-"""The most rows of microdata."""
-
+MOST_MICRODATA = 20_000_000  # the most rows of microdata
 _SPECTRUM = tuple(float(f"{x:.3g}") for x in np.geomspace(0.1, 10, 21))
 _FAR = 1 << 50  # what is taken for a noisy count
 

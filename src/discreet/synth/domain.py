@@ -34,9 +34,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Singles: TypeAlias = NDArray[np.float32]
 Integers: TypeAlias = NDArray[np.int64]
 
-OTHER = "other"
-"""Text of a sampled value that is none of the declared texts; of other types such a value is NULL."""
-
+OTHER = "other"  # text of a sampled value that is none of the declared texts; of other types such a value is NULL
 _EPOCH = dt.datetime(1970, 1, 1)
 _DAY = 86_400_000_000  # in microseconds
 _UNITS = ("day", "month", "quarter", "year", "decade", "century")

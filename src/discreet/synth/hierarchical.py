@@ -25,9 +25,7 @@ TOTAL, CELLS = (4, 15, 10, 10, 20), (5, 8, 13, 12, 10)
 are interpolated.
 """
 
-MOST = 10_000_000
-"""The most noisy numbers of a release."""
-
+MOST = 10_000_000  # the most noisy numbers of a release
 _ALL = "all"
 
 

@@ -15,20 +15,14 @@ import numpy as np
 
 from discreet.synth.domain import Floats, Singles
 
-START = 0.7
-"""Spread of the logarithms of the components' first probabilities."""
-
-RATE, MEAN, SQUARE = 0.12, 0.9, 0.99
-"""Step and decays of Adam."""
+START = 0.7  # spread of the logarithms of the components' first probabilities
+RATE, MEAN, SQUARE = 0.12, 0.9, 0.99  # step and decays of Adam
 
 FARTHEST = 20.0
 """The largest logarithm of a probability, up to a factor, and its negative the least: floats of 32 bits hold all."""
 
-LITTLE = 1e-12
-"""What is added to the root of the mean square of a slope: with less than that nothing moves."""
-
-LEAST = 2e-4
-"""The least share of rows that a cell has at the start."""
+LITTLE = 1e-12  # what is added to the root of the mean square of a slope: with less than that nothing moves
+LEAST = 2e-4  # the least share of rows that a cell has at the start
 
 
 @dataclass

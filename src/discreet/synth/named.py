@@ -45,21 +45,11 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
 
-MOST_COMBINATIONS = 1 << 16
-"""The most combinations of cells of all columns."""
-
-MOST_ROUNDS = 200
-"""The most rounds of MWEM."""
-
-GUESSED_ROWS = 10_000
-"""Of how many rows MWEM's rounds are chosen where the number is private."""
-
-FOR_ROWS = Fraction(1, 20)
-"""The share of the budget for the number of rows, where it is private."""
-
-DOUBT = 0.05
-"""The probability with which a stated bound may fail."""
-
+MOST_COMBINATIONS = 1 << 16  # the most combinations of cells of all columns
+MOST_ROUNDS = 200  # the most rounds of MWEM
+GUESSED_ROWS = 10_000  # of how many rows MWEM's rounds are chosen where the number is private
+FOR_ROWS = Fraction(1, 20)  # the share of the budget for the number of rows, where it is private
+DOUBT = 0.05  # the probability with which a stated bound may fail
 _LARGEST = 2**40  # what is taken for a noisy number of rows
 
 
@@ -260,17 +250,13 @@ def rows_where(people: PeopleRows, inside: NDArray[np.bool_]) -> RowPlaces:
     return RowPlaces(starts, np.zeros((int(inside.sum()), 1), np.int64), 1)
 
 
-STEPS, LAST = 20, 100
-"""Steps of a fit of AIM, and of the last one."""
+STEPS, LAST = 20, 100  # steps of a fit of AIM, and of the last one
 
 OF_TREE, SPREAD = 150, 0.3
 """Steps of the fit of a tree, and how far apart components start: what was not measured then stays as it is."""
 
-ROUNDS = 15
-"""Draws of pairs for each column: AIM's 16 rounds, of which one pays for the columns."""
-
-DOUBLINGS = 3
-"""How often AIM's rounds become twice as precise at most."""
+ROUNDS = 15  # draws of pairs for each column: AIM's 16 rounds, of which one pays for the columns
+DOUBLINGS = 3  # how often AIM's rounds become twice as precise at most
 
 
 @dataclass(frozen=True)

@@ -56,15 +56,9 @@ if TYPE_CHECKING:
 COLUMNS, CHOICE = Fraction(3, 10), Fraction(1, 10)
 """The share of ρ for all single columns, and that of each round for choosing its pairs."""
 
-PICKS, FEWEST, MOST = 10, 4, 22
-"""Pairs of a round at ε = 1 and δ = 1e-5, and the fewest and most."""
-
-AT_ONE = 0.030557
-"""The ρ of zero-concentrated privacy that ε = 1 and δ = 1e-5 allow."""
-
-MERGED = 1.5
-"""Values of a column whose noisy count is below so many σ become one."""
-
+PICKS, FEWEST, MOST = 10, 4, 22  # pairs of a round at ε = 1 and δ = 1e-5, and the fewest and most
+AT_ONE = 0.030557  # the ρ of zero-concentrated privacy that ε = 1 and δ = 1e-5 allow
+MERGED = 1.5  # values of a column whose noisy count is below so many σ become one
 _LARGEST = 2.0**40  # what is taken for the number of rows
 _FAR = 2.0**50  # what is taken for a noisy count
 _MODEL = 1 << 31  # what is taken for an expected count

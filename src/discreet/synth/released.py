@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
 
 
-ROWS = "rows"
-"""The name of a data frame's table."""
+ROWS = "rows"  # the name of a data frame's table
 
 
 def frame_session(

@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from discreet.privacy.unit import Relation
     from discreet.synth.domain import CountedCells
 
-FORMAT = 3
-"""Version of model files."""
-
-LEAST = 1e-6
-"""The least probability of what `given` says."""
+FORMAT = 3  # version of model files
+LEAST = 1e-6  # the least probability of what `given` says
 
 TRIES, ENOUGH = 1000, 20_000
 """Structural zeros leave too few rows where fewer than 1 in `TRIES` of at least `ENOUGH` is kept."""

@@ -301,8 +301,7 @@ ELSE pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn() OR current_setting
 """Whether something that can be seen may not be on the disk, or not on those of standbys that have to have it too; a
 standby only receives what is on the primary's."""
 
-FACTS, STATE = -1, 0
-"""What stands in the place of an entry's number where a row of the start is none."""
+FACTS, STATE = -1, 0  # what stands in the place of an entry's number where a row of the start is none
 
 _START = """
 SELECT {facts}::bigint, format::text, {number}, ({waiting})::text, NULL, NULL FROM {schema}.ledger

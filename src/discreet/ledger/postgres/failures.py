@@ -13,11 +13,8 @@ from discreet.errors import LedgerBusy, LedgerCorrupt, LedgerError
 MAY_STAND = "look at `discreet budget` before asking again: a charge in progress may have been recorded"
 """The hint where it could not be found out whether a commit took place."""
 
-LOCKED = "55P03"
-"""A lock was waited for as long as was allowed."""
-
-CROWDED = ("53300", "57P03")
-"""No connection is free, or the server is only starting: worth asking again."""
+LOCKED = "55P03"  # a lock was waited for as long as was allowed
+CROWDED = ("53300", "57P03")  # no connection is free, or the server is only starting: worth asking again
 
 
 class Refused(Exception):

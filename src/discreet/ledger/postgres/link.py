@@ -29,20 +29,13 @@ Values: TypeAlias = list[Any]
 Step: TypeAlias = str | tuple[Any, ...]
 """Statements without values, in one text; or one statement, and its values for $1, $2, …"""
 
-_GRACE = 10.0
-"""Seconds beyond the patience after which a silent connection counts as lost."""
-
-_HANGING = "60s"
-"""A client that stops in the middle of a transaction, for good or not, loses it after this long."""
-
-OLDEST = 13
-"""The first version of PostgreSQL that says what became of a transaction by its full number."""
-
+_GRACE = 10.0  # seconds beyond the patience after which a silent connection counts as lost
+_HANGING = "60s"  # a client that stops in the middle of a transaction, for good or not, loses it after this long
+OLDEST = 13  # the first version of PostgreSQL that says what became of a transaction by its full number
 _NULL = struct.pack("!i", -1)
 _EXECUTE_AND_SYNC = b"E" + struct.pack("!ixi", 9, 0) + b"S" + struct.pack("!i", 4)
 
-_TLS = struct.pack("!ii", 8, 80877103)
-"""The message that asks the server for TLS (SSLRequest)."""
+_TLS = struct.pack("!ii", 8, 80877103)  # the message that asks the server for TLS (SSLRequest)
 
 
 class Link:
@@ -343,14 +336,9 @@ def _code(error: BaseException | None) -> str | None:
     return None
 
 
-_TRUSTED = 30.0
-"""Seconds after which a connection that was not used is not believed to be there still."""
-
-_KEPT = 4
-"""How many connections wait at most, for as many threads."""
-
-_PAUSE = 0.05
-"""Seconds between two tries to get a connection from a server that has none free."""
+_TRUSTED = 30.0  # seconds after which a connection that was not used is not believed to be there still
+_KEPT = 4  # how many connections wait at most, for as many threads
+_PAUSE = 0.05  # seconds between two tries to get a connection from a server that has none free
 
 
 @dataclass(slots=True)

@@ -27,11 +27,8 @@ from discreet.ledger.postgres.link import Link, Pool, Step, Values
 from discreet.ledger.postgres.url import Address
 from discreet.ledger.store import Added, Addition, Row, Transaction
 
-_PIECE = 4 << 20
-"""Bytes of a blob in one row, far from the server's limit for a value."""
-
-_HABITS = 8
-"""How many states, and how many entries, are remembered to be asked for at once."""
+_PIECE = 4 << 20  # bytes of a blob in one row, far from the server's limit for a value
+_HABITS = 8  # how many states, and how many entries, are remembered to be asked for at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +116,7 @@ def stored_blobs(statements: Statements, blobs: Mapping[str, bytes | None]) -> I
                 yield (statements.add_to_blob, name, part, value[start : start + _PIECE])
 
 
-FORMAT = 1
-"""The version of the format that is written, in which docs/ledger-format.md describes the tables."""
+FORMAT = 1  # the version of the format that is written, in which docs/ledger-format.md describes the tables
 
 _TABLES = """
 DO $make$ BEGIN
@@ -166,9 +162,7 @@ def tables(schema: str) -> str:
     return _TABLES.format(schema=schema, format=FORMAT, procedure=procedure(schema))
 
 
-PATIENCE = 30.0
-"""Seconds to wait for other clients before `LedgerBusy`."""
-
+PATIENCE = 30.0  # seconds to wait for other clients before `LedgerBusy`
 T = TypeVar("T")
 
 

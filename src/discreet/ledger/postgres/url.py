@@ -21,9 +21,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from discreet.errors import LedgerError
 
-SCHEMA = "discreet"
-"""The schema of a ledger unless the URL's `?schema=` says another one."""
-
+SCHEMA = "discreet"  # the schema of a ledger unless the URL's `?schema=` says another one
 _MODES = ("disable", "prefer", "require", "verify-ca", "verify-full")
 _VARIABLES = {
     "host": "PGHOST",
