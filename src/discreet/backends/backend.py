@@ -22,22 +22,15 @@ Ask: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]  # runs a query on t
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is in a public table. Nothing of the kind is ever asked of a private one.
+    """What is in a public table. Nothing of the kind is ever asked of a private one."""
 
-    Attributes:
-        values: column → its distinct values, sorted, None last where a cell is NULL; for columns of few values.
-        bounds: column of numbers → the least and the largest; for the others.
-        digest: a SHA-256 of the rows in any order: another when a cell changes.
-        rows: how many there are.
-        alike: column → in how many of them one value stands at most, NULL aside.
-        listed: the different rows of the columns in `values`; none where they are more than `MOST_LISTED`.
-    """
-
+    # column → its distinct values, sorted, None last where a cell is NULL; for columns of few values
     values: Mapping[str, tuple[Any, ...]]
-    bounds: Mapping[str, tuple[Any, Any]]
-    digest: str
-    rows: int
-    alike: Mapping[str, int]
+    bounds: Mapping[str, tuple[Any, Any]]  # column of numbers → the least and the largest; for the others
+    digest: str  # a SHA-256 of the rows in any order: another when a cell changes
+    rows: int  # how many there are
+    alike: Mapping[str, int]  # column → in how many of them one value stands at most, NULL aside
+    # the different rows of the columns in `values`; none where they are more than `MOST_LISTED`
     listed: tuple[tuple[Any, ...], ...] = ()
 
 

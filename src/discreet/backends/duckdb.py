@@ -41,19 +41,12 @@ _AGAIN = 2  # number of times that a read is repeated when its files were writte
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A table as it was attached.
+    """A table as it was attached."""
 
-    Attributes:
-        pinned: its shape.
-        ids: its columns of ids.
-        state: the state of its source just before that.
-        form: the text of its view, with placeholders for the files.
-    """
-
-    pinned: TableShape
-    ids: frozenset[str]
-    state: State
-    form: str
+    pinned: TableShape  # its shape
+    ids: frozenset[str]  # its columns of ids
+    state: State  # the state of its source just before that
+    form: str  # the text of its view, with placeholders for the files
 
 
 class DuckDB:

@@ -26,17 +26,11 @@ _PARTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$files|\$header""")
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A part of a table: what stands after FROM.
+    """A part of a table: what stands after FROM."""
 
-    Attributes:
-        form: its SQL, with placeholders for what the files are now.
-        files: the SQL for `$files`.
-        header: the SQL for `$header`.
-    """
-
-    form: str
-    files: str = ""
-    header: str = ""
+    form: str  # its SQL, with placeholders for what the files are now
+    files: str = ""  # the SQL for `$files`
+    header: str = ""  # the SQL for `$header`
 
     @property
     def sql(self) -> str:
@@ -52,27 +46,19 @@ another reading."""
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One table's source.
+    """One table's source."""
 
-    Attributes:
-        kind: what it is, in words.
-        scans: scans which together are the table. Given the pinned shape, nothing can be wrong with the source but that
-            it is not there or no such file at all; given None, its present shape is asked for, and what no owner can
-            mean (no columns, two of one name) is a SourceError. The names are columns of ids.
-        files: the files that it is read from now, for sources of files.
-        text: whether its cells are text whatever they look like.
-        delimiter: what separates the cells of a CSV now.
-        frames: the data frames for these columns of ids, by the names by which `scans` reads them.
-        untyped: columns that say nothing of how ids are stored, such as Python objects.
-    """
-
-    kind: str
+    kind: str  # what it is, in words
+    # scans which together are the table. Given the pinned shape, nothing can be wrong with the source but that it is
+    # not there or no such file at all; given None, its present shape is asked for, and what no owner can mean (no
+    # columns, two of one name) is a SourceError. The names are columns of ids.
     scans: Callable[[TableShape | None, Collection[str]], list[Scan]]
-    files: Callable[[], Sequence[str]] = tuple
-    text: bool = False
-    delimiter: str = ","
+    files: Callable[[], Sequence[str]] = tuple  # the files that it is read from now, for sources of files
+    text: bool = False  # whether its cells are text whatever they look like
+    delimiter: str = ","  # what separates the cells of a CSV now
+    # the data frames for these columns of ids, by the names by which `scans` reads them
     frames: Callable[[Collection[str]], Mapping[str, Any]] = lambda _: {}
-    untyped: frozenset[str] = frozenset()
+    untyped: frozenset[str] = frozenset()  # columns that say nothing of how ids are stored, such as Python objects
 
     def state(self) -> State:
         """Return the state of the source, which is another one once a file of it was written.

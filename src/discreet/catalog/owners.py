@@ -17,20 +17,14 @@ FORM = '"order_id -> orders.id": a column of this table, the table that it leads
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """How the unit of a table's rows is found.
+    """How the unit of a table's rows is found."""
 
-    Attributes:
-        column: the table's own column that holds the unit's id.
-        reached: else the foreign key that leads to it.
-        public: else whether it holds no personal data. With none of the three, each row is a unit.
-        others: the other populations that the table's rows belong to as well, each with the column of its ids. They
-            are kept beside its own columns, so that the table can never be connected with one of them left out, whose
-            people's rows would be read uncharged.
-    """
-
-    column: str | None = None
-    reached: Reached | None = None
-    public: bool = False
+    column: str | None = None  # the table's own column that holds the unit's id
+    reached: Reached | None = None  # else the foreign key that leads to it
+    public: bool = False  # else whether it holds no personal data. With none of the three, each row is a unit.
+    # the other populations that the table's rows belong to as well, each with the column of its ids. They are kept
+    # beside its own columns, so that the table can never be connected with one of them left out, whose people's rows
+    # would be read uncharged.
     others: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -63,18 +63,13 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """Public shape of a table, fixed with the first charged query of a session that has it.
+    """Public shape of a table, fixed with the first charged query of a session that has it."""
 
-    Attributes:
-        columns: name → the SQL type as which it is read (a `Type` value); None for nested and binary columns. Of ids it
-            is one of the two kinds of `catalog/ids.py`.
-        text: whether the first source was text (CSV, JSON).
-        delimiter: what separated the cells of a CSV.
-    """
-
+    # name → the SQL type as which it is read (a `Type` value); None for nested and binary columns. Of ids it is one of
+    # the two kinds of `catalog/ids.py`.
     columns: Mapping[str, str | None]
-    text: bool
-    delimiter: str = ","
+    text: bool  # whether the first source was text (CSV, JSON)
+    delimiter: str = ","  # what separated the cells of a CSV
 
     def to_json(self) -> dict[str, Any]:
         """Return the form in which the ledger keeps it."""

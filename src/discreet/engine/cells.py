@@ -113,15 +113,10 @@ class ReportsUse(PlannedUse):
 
 @dataclass(frozen=True, slots=True)
 class CellUse(PlannedUse):
-    """A use that reads a query's cells and leaves, which are read once for all of them.
+    """A use that reads a query's cells and leaves, which are read once for all of them."""
 
-    Attributes:
-        query: what they are of.
-        of: what the names of its uses begin with.
-    """
-
-    query: Query
-    of: str
+    query: Query  # what they are of
+    of: str  # what the names of its uses begin with
 
     def cells(self, exact: PrivateReads) -> Cells:
         """Return the exact cells. Private."""

@@ -75,15 +75,10 @@ class CensusUse(PlannedUse):
 
 @dataclass(frozen=True, slots=True)
 class SizedUse(PlannedUse):
-    """A use that reads how many units have values of which size, which is read once for all of them.
+    """A use that reads how many units have values of which size, which is read once for all of them."""
 
-    Attributes:
-        look: what is read.
-        place: which of its values it is of.
-    """
-
-    look: RangesQuery
-    place: int
+    look: RangesQuery  # what is read
+    place: int  # which of its values it is of
 
     def counts(self, exact: PrivateReads) -> Counts:
         """How many units of which the value is the i-th. Private."""

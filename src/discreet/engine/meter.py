@@ -82,13 +82,9 @@ def _ended(text: str, keyed: bool) -> list[tuple[Any, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedUse(ABC):
-    """A planned use of a mechanism, which may be drawn once, or as often as it was paid for.
+    """A planned use of a mechanism, which may be drawn once, or as often as it was paid for."""
 
-    Attributes:
-        name: what a draw calls it; each has its own within a plan.
-    """
-
-    name: str
+    name: str  # what a draw calls it; each has its own within a plan
 
     @property
     def times(self) -> int:
@@ -112,12 +108,9 @@ class PlannedUse(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Reserved(PlannedUse):
-    """What was set aside for a later stage, whose plan follows from noisy values.
+    """What was set aside for a later stage, whose plan follows from noisy values."""
 
-    Attributes:
-        uses: what that plan may draw; it refuses a plan that costs more, or that the second derivation refuses.
-    """
-
+    # what that plan may draw; it refuses a plan that costs more, or that the second derivation refuses
     uses: Callable[[Plan], Sequence[PlannedUse]]
 
     def open(self, plan: Plan | None) -> Sequence[PlannedUse]:
@@ -141,15 +134,10 @@ class Reserved(PlannedUse):
 
 @dataclass(frozen=True, slots=True)
 class FedUse(PlannedUse):
-    """The value of a result, which the statements that are read from then on have as a parameter: no draw of anything.
+    """The value of a result, which the statements that are read from then on have as a parameter: no draw."""
 
-    Attributes:
-        kind: its type.
-        values: the parameters of statements.
-    """
-
-    kind: Type
-    values: dict[str, Scalar]
+    kind: Type  # its type
+    values: dict[str, Scalar]  # the parameters of statements
 
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> None:
         plain = args is None or type(args) is _CELLS[self.kind]  # another class would be handed private cells

@@ -176,20 +176,13 @@ class StepRun:
     Guarantee:
         Over all processes together a charged run makes no more draws than were charged: a block is noted durably before
         its first draw, and only by who knows all blocks before it.
-
-    Attributes:
-        account: who pays.
-        recipe: what runs.
-        charge: what paid for it before, where it was broken off.
-        begun: how many draws were begun, or go together with those; they are not made again.
-        noted: how many the ledger has.
     """
 
-    account: Account
-    recipe: StepRecipe
-    charge: Entry | None = None
-    begun: int = 0
-    noted: int = 0
+    account: Account  # who pays
+    recipe: StepRecipe  # what runs
+    charge: Entry | None = None  # what paid for it before, where it was broken off
+    begun: int = 0  # how many draws were begun, or go together with those; they are not made again
+    noted: int = 0  # how many the ledger has
     _made: int = field(default=0, init=False)
 
     @classmethod
@@ -234,17 +227,11 @@ class StepRun:
 
 @dataclass(frozen=True, slots=True)
 class NotedUse(PlannedUse):
-    """A use whose draws are noted before they are made.
+    """A use whose draws are noted before they are made."""
 
-    Attributes:
-        inner: the use.
-        run: whose draws are counted.
-        charge: the number of the charge that pays.
-    """
-
-    inner: PlannedUse
-    run: StepRun
-    charge: int
+    inner: PlannedUse  # the use
+    run: StepRun  # whose draws are counted
+    charge: int  # the number of the charge that pays
 
     @property
     def times(self) -> int:

@@ -131,15 +131,10 @@ def people_of(read: HandedRows, columns: Sequence[Integers]) -> PeopleRows:
 
 @dataclass(frozen=True, slots=True)
 class PartUse(PlannedUse):
-    """The draws of a private part.
+    """The draws of a private part."""
 
-    Attributes:
-        part: what was planned.
-        code: the recipe's.
-    """
-
-    part: Drawing
-    code: PrivateCode
+    part: Drawing  # what was planned
+    code: PrivateCode  # the recipe's
 
     @property
     def times(self) -> int:

@@ -53,15 +53,10 @@ Running: TypeAlias = Generator[Draw | Wait, Any, S]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """When a release was drawn, and of which version of the data.
+    """When a release was drawn, and of which version of the data."""
 
-    Attributes:
-        time: the time of its charge, in UTC, as the ledger has it. It does not tell how long the data took.
-        version: the owner's label of the data; None where there was none.
-    """
-
-    time: str
-    version: str | None
+    time: str  # the time of its charge, in UTC, as the ledger has it. It does not tell how long the data took.
+    version: str | None  # the owner's label of the data; None where there was none
 
     def __str__(self) -> str:
         version = "without a version label" if self.version is None else f"version {self.version!r}"

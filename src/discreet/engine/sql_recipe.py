@@ -58,29 +58,17 @@ ForEach: TypeAlias = "Real | Mapping[str, Real]"  # a number, or of two populati
 
 @dataclass(frozen=True, slots=True)
 class QueryParameters:
-    """A query and its parameters, as they were given.
+    """A query and its parameters, as they were given."""
 
-    Attributes:
-        sql: the query.
-        dialect: SQL dialect of the query.
-        delta: the δ to be spent.
-        noise: "laplace", "gaussian", or "auto" or None: chosen where the query spends a δ anyhow.
-        truncation: the share of ε for truncation reports.
-        chosen: what a first stage chooses: "auto", "values", "ranges", or nothing.
-        version: the owner's public label of the data.
-        accounts: who pays.
-        min_people: of how many people a shown group is at least, where that is more than the owner says.
-    """
-
-    sql: str
-    dialect: str
-    delta: ForEach
-    noise: str | None
-    truncation: Real
-    chosen: str | None
-    version: str | None
-    accounts: tuple[Account, ...]
-    min_people: int
+    sql: str  # the query
+    dialect: str  # SQL dialect of the query
+    delta: ForEach  # the δ to be spent
+    noise: str | None  # "laplace", "gaussian", or "auto" or None: chosen where the query spends a δ anyhow
+    truncation: Real  # the share of ε for truncation reports
+    chosen: str | None  # what a first stage chooses: "auto", "values", "ranges", or nothing
+    version: str | None  # the owner's public label of the data
+    accounts: tuple[Account, ...]  # who pays
+    min_people: int  # of how many people a shown group is at least, where that is more than the owner says
 
     def prepared(self, tables: Sequence[TableSchema]) -> Prepared:
         """Return the query with what its own words say of ε, δ, caps and small groups."""
@@ -188,13 +176,9 @@ class QueryParameters:
 
 @dataclass(frozen=True, slots=True)
 class FlowParameters(QueryParameters):
-    """The same of a query to rows that belong to two populations.
+    """The same of a query to rows that belong to two populations."""
 
-    Attributes:
-        units: of each table the two units.
-    """
-
-    units: Mapping[str, tuple[PrivacyUnit, PrivacyUnit]]
+    units: Mapping[str, tuple[PrivacyUnit, PrivacyUnit]]  # of each table the two units
 
     def plan(self, tables: Sequence[TableSchema], epsilon: ForEach | None, part: Fraction = Fraction(1)) -> Plan:
         """As `QueryParameters.plan`; ε and δ are what no population pays more than, or one for each."""
@@ -373,15 +357,10 @@ class AnsweredQuestions:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Queries in SQL, as a recipe: their results are releases, by name.
+    """Queries in SQL, as a recipe: their results are releases, by name."""
 
-    Attributes:
-        make: their plan.
-        public: reads public tables, for results that are fed back into people's rows.
-    """
-
-    make: Make
-    public: ReadPublic | None = None
+    make: Make  # their plan
+    public: ReadPublic | None = None  # reads public tables, for results that are fed back into people's rows
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
         return self.make(tables, part)

@@ -56,18 +56,12 @@ class BlockMedians(DeclaredRows):
         those of the quantile, below 0; the exponential mechanism names one, for each weight at an even part of ε. Of a
         mean it names two quartiles, each at a quarter of that; what is left is for Laplace noise on the sum of answers,
         clamped to public ends around them and counted in steps of which one answer has `POINTS` − 1 at most.
-
-    Attributes:
-        ranges: of the weights.
-        blocks: how many.
-        winsorized: whether means are drawn.
-        code: what tells the estimator from others.
     """
 
-    ranges: tuple[tuple[float, float], ...] = field(kw_only=True)
-    blocks: int = field(kw_only=True)
-    winsorized: bool = field(kw_only=True)
-    code: str = field(kw_only=True)
+    ranges: tuple[tuple[float, float], ...] = field(kw_only=True)  # of the weights
+    blocks: int = field(kw_only=True)  # how many
+    winsorized: bool = field(kw_only=True)  # whether means are drawn
+    code: str = field(kw_only=True)  # what tells the estimator from others
 
     def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
         n = len(self.ranges)

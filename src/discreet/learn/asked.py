@@ -39,24 +39,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeclaredRows(PersonRecipe):
-    """A recipe that reads rows of declared columns, from arrays or from a session's tables.
+    """A recipe that reads rows of declared columns, from arrays or from a session's tables."""
 
-    Attributes:
-        columns: the declared columns, which are read under the names x0, x1, ….
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
-        sql: which names a session's columns; None for the arrays' own.
-        per_person: how many rows of a person are read at most.
-        centred: whether numbers are read as distances from the middle of their bounds.
-        model: in a session the estimator that is fitted, with its declarations; a fit leaves it as it is.
-    """
-
-    columns: tuple[DeclaredColumn, ...]
-    epsilon: Fraction
-    delta: Fraction
-    sql: str | None = field(default=None, kw_only=True)
-    per_person: int = field(default=1, kw_only=True)
+    columns: tuple[DeclaredColumn, ...]  # the declared columns, which are read under the names x0, x1, …
+    epsilon: Fraction  # the ε to be spent
+    delta: Fraction  # the δ to be spent
+    sql: str | None = field(default=None, kw_only=True)  # which names a session's columns; None for the arrays' own
+    per_person: int = field(default=1, kw_only=True)  # how many rows of a person are read at most
+    # whether numbers are read as distances from the middle of their bounds
     centred: bool = field(default=False, kw_only=True)
+    # in a session the estimator that is fitted, with its declarations; a fit leaves it as it is
     model: Any = field(default=None, repr=False, compare=False, kw_only=True)
 
     def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
@@ -113,17 +105,12 @@ class DeclaredRows(PersonRecipe):
 
 @dataclass(frozen=True)
 class FeatureRows(DeclaredRows):
-    """A recipe that makes features of its rows.
+    """A recipe that makes features of its rows."""
 
-    Attributes:
-        basis: of the features: "linear" or "gam".
-        knots: of the basis "gam".
-        target: of a regressor the bounds of the target, read under the name y; None where y is a label 0, 1, …, or the
-            number after the last for every undeclared one, or is not read.
-    """
-
-    basis: str = field(default="linear", kw_only=True)
-    knots: int = field(default=12, kw_only=True)
+    basis: str = field(default="linear", kw_only=True)  # of the features: "linear" or "gam"
+    knots: int = field(default=12, kw_only=True)  # of the basis "gam"
+    # of a regressor the bounds of the target, read under the name y; None where y is a label 0, 1, …, or the number
+    # after the last for every undeclared one, or is not read
     target: tuple[float, float] | None = field(default=None, kw_only=True)
 
     @cached_property
@@ -150,25 +137,15 @@ def read_rows(sql: str | None, tables: Sequence[TableSchema], per_person: int) -
 
 @dataclass(frozen=True, slots=True)
 class AskedColumns:
-    """What a session's fit reads.
+    """What a session's fit reads."""
 
-    Attributes:
-        facts: what is declared of each feature.
-        target: what is declared of the target; None of an estimator without one.
-        name: the target's name.
-        table: the table's name.
-        where: a condition on its rows; None for all.
-        per_person: how many rows of a person are read at most.
-        relation: the account's.
-    """
-
-    facts: dict[str, Fact]
-    target: Fact | None
-    name: str
-    table: str
-    where: str | None
-    per_person: int
-    relation: str
+    facts: dict[str, Fact]  # what is declared of each feature
+    target: Fact | None  # what is declared of the target; None of an estimator without one
+    name: str  # the target's name
+    table: str  # the table's name
+    where: str | None  # a condition on its rows; None for all
+    per_person: int  # how many rows of a person are read at most
+    relation: str  # the account's
 
     @classmethod
     def of(

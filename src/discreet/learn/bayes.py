@@ -45,13 +45,9 @@ _LEAST = 1e-4  # of a variance, where the half width of the bounds is 1
 
 @dataclass(frozen=True)
 class ClassTerms:
-    """Terms of a row of declared columns that are summed: 1, then two terms of each number, then one of each value.
+    """Terms of a row of declared columns that are summed: 1, then two terms of each number, then one of each value."""
 
-    Attributes:
-        columns: the declared columns.
-    """
-
-    columns: tuple[DeclaredColumn, ...]
+    columns: tuple[DeclaredColumn, ...]  # the declared columns
 
     @cached_property
     def starts(self) -> list[int]:
@@ -134,12 +130,9 @@ class ClassTerms:
 
 @dataclass(frozen=True)
 class ClassSums(DeclaredRows):
-    """Noisy sums of the terms of each class.
+    """Noisy sums of the terms of each class."""
 
-    Attributes:
-        classes: how many; the target y is the place of a row's class, or their number for every undeclared label.
-    """
-
+    # how many; the target y is the place of a row's class, or their number for every undeclared label
     classes: int = field(default=2, kw_only=True)
 
     @cached_property

@@ -60,13 +60,9 @@ _POINTS = 2048  # of the normal law that stands in for the rows at the start
 
 @dataclass(frozen=True)
 class Clustering(DeclaredRows):
-    """Centres of clusters.
+    """Centres of clusters."""
 
-    Attributes:
-        clusters: how many.
-    """
-
-    clusters: int = field(default=8, kw_only=True)
+    clusters: int = field(default=8, kw_only=True)  # how many
 
     @cached_property
     def _gram(self) -> NarrowedGram:

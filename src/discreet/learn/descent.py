@@ -99,17 +99,12 @@ def rule(loss: RowLoss, ratio: float, rows: float, width: int, draws: int = MOST
 
 @dataclass(frozen=True)
 class LinearDescent(FeatureRows):
-    """Weights of a linear model.
+    """Weights of a linear model."""
 
-    Attributes:
-        loss: of a row's score and its target.
-        rows: a public guess at the number of rows; None to have them counted.
-        draws: how many gradients are drawn.
-    """
-
-    loss: RowLoss = field(kw_only=True)
+    loss: RowLoss = field(kw_only=True)  # of a row's score and its target
+    # a public guess at the number of rows; None to have them counted
     rows: int | None = field(default=None, kw_only=True)
-    draws: int = field(default=MOST, kw_only=True)
+    draws: int = field(default=MOST, kw_only=True)  # how many gradients are drawn
 
     def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
         most, width = rows.most, self.features.width * self.loss.outputs

@@ -186,17 +186,11 @@ def evaluate(
 
 @dataclass(frozen=True)
 class EvaluatedTarget:
-    """What is measured: of a classifier cells of label and score, of a regressor errors within the target's range.
+    """What is measured: of a classifier cells of label and score, of a regressor errors within the target's range."""
 
-    Attributes:
-        labels: of a classifier.
-        target: of a regressor.
-        scored: whether a classifier of two classes has scores.
-    """
-
-    labels: tuple[Any, ...] = ()
-    target: tuple[float, float] | None = None
-    scored: bool = False
+    labels: tuple[Any, ...] = ()  # of a classifier
+    target: tuple[float, float] | None = None  # of a regressor
+    scored: bool = False  # whether a classifier of two classes has scores
 
     @classmethod
     def of(cls, model: Any, classes: Any, target: Any) -> EvaluatedTarget:

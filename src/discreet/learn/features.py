@@ -29,19 +29,12 @@ _WIDE = 1000  # a range from 0 up that is wider has knots at equal distances of 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredColumn:
-    """A declared column: a number within `low` and `high`, or one of `values`, whose place is read.
+    """A declared column: a number within `low` and `high`, or one of `values`, whose place is read."""
 
-    Attributes:
-        name: what it is called.
-        low: the least number; of values 0.
-        high: the largest; of values how many there are, which stands for every other value.
-        values: the declared ones; None for a number.
-    """
-
-    name: str
-    low: float
-    high: float
-    values: tuple[Any, ...] | None = None
+    name: str  # what it is called
+    low: float  # the least number; of values 0
+    high: float  # the largest; of values how many there are, which stands for every other value
+    values: tuple[Any, ...] | None = None  # the declared ones; None for a number
 
     @classmethod
     def of(cls, name: str, fact: Fact) -> DeclaredColumn:
@@ -93,17 +86,11 @@ class DeclaredColumn:
 
 @dataclass(frozen=True)
 class Features:
-    """The features of a model over declared columns.
+    """The features of a model over declared columns."""
 
-    Attributes:
-        columns: the declared columns, in the order of the data's.
-        basis: "linear" or "gam".
-        knots: how many hat functions a number has in the basis "gam".
-    """
-
-    columns: tuple[DeclaredColumn, ...]
-    basis: str = "linear"
-    knots: int = 12
+    columns: tuple[DeclaredColumn, ...]  # the declared columns, in the order of the data's
+    basis: str = "linear"  # "linear" or "gam"
+    knots: int = 12  # how many hat functions a number has in the basis "gam"
 
     def __post_init__(self) -> None:
         if self.basis not in BASES:

@@ -126,11 +126,9 @@ class NarrowedGram(GramSum):
 
     The noise of the matrix follows from the width of the ranges. Of each number its rows in a few public bins are
     counted, and the bins at the ends in which noise hides the rows are left out.
-
-    Attributes:
-        shares: how much of the budget is for the matrix, and for the histogram.
     """
 
+    # how much of the budget is for the matrix, and for the histogram
     shares: tuple[Fraction, Fraction] = field(default=(1 - RANGED, RANGED), kw_only=True)
 
     def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
@@ -230,19 +228,12 @@ def spread_of(part: Any) -> float:
 
 
 class NoisyMoments(PrivateEstimator):
-    """What estimators that follow from a Gram matrix share.
+    """What estimators that follow from a Gram matrix share."""
 
-    Attributes:
-        terms_: the names of the features: numbers, and one for each declared value.
-        rows_: a noisy number of rows, at least 1.
-        mean_: the noisy mean of each feature, in the units of the data.
-        covariance_: their noisy covariance.
-    """
-
-    terms_: list[str]
-    rows_: float
-    mean_: Floats
-    covariance_: Floats
+    terms_: list[str]  # the names of the features: numbers, and one for each declared value
+    rows_: float  # a noisy number of rows, at least 1
+    mean_: Floats  # the noisy mean of each feature, in the units of the data
+    covariance_: Floats  # their noisy covariance
     _gram: Floats
     _noise: float
     _narrowed: tuple[DeclaredColumn, ...]

@@ -18,17 +18,12 @@ REACH = 6.0  # scores of a classifier are clamped to ± this where the calibrati
 
 @dataclass(frozen=True, slots=True)
 class RowLoss(ABC):
-    """A convex loss of a row's score z = ⟨w, x⟩, where ‖x‖ ≤ 1.
+    """A convex loss of a row's score z = ⟨w, x⟩, where ‖x‖ ≤ 1."""
 
-    Attributes:
-        smoothness: the largest second derivative β: gradient descent is stable with steps below 2/β.
-        bound: the largest length of the derivative, for scores within `span`.
-        outputs: how many scores a row has.
-    """
-
+    # the largest second derivative β: gradient descent is stable with steps below 2/β
     smoothness: ClassVar[float] = 1.0
-    bound: ClassVar[float] = 1.0
-    outputs: int = 1
+    bound: ClassVar[float] = 1.0  # the largest length of the derivative, for scores within `span`
+    outputs: int = 1  # how many scores a row has
 
     @property
     def span(self) -> tuple[float, float]:

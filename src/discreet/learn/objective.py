@@ -62,15 +62,10 @@ class Slopes(NamedTuple):
 
 @dataclass(frozen=True)
 class ObjectiveMinimum(FeatureRows):
-    """Weights of a linear model at the minimum of its objective.
+    """Weights of a linear model at the minimum of its objective."""
 
-    Attributes:
-        loss: logistic or Huber.
-        inside: whether the noise is in the objective; else on its minimum alone.
-    """
-
-    loss: RowLoss = field(kw_only=True)
-    inside: bool = field(default=True, kw_only=True)
+    loss: RowLoss = field(kw_only=True)  # logistic or Huber
+    inside: bool = field(default=True, kw_only=True)  # whether the noise is in the objective; else on its minimum alone
 
     def parts(self, rows: PersonRows, epsilon: Fraction) -> list[PersonPart]:
         if rows.most > 1:

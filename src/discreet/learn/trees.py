@@ -62,15 +62,11 @@ HIDDEN = 3  # a node with fewer rows than so many deviations of their noise is c
 
 @dataclass(frozen=True)
 class SplitFeatures(Features):
-    """What rows are at the splits of the trees of declared columns: ±1, or 0 off their path.
+    """What rows are at the splits of the trees of declared columns: ±1, or 0 off their path."""
 
-    Attributes:
-        cuts: for each number the first bin on the right of each split; none before they are known.
-        depth: how many levels are in use.
-    """
-
+    # for each number the first bin on the right of each split; none before they are known
     cuts: tuple[tuple[int, ...], ...] = ()
-    depth: int = DEPTH
+    depth: int = DEPTH  # how many levels are in use
 
     @cached_property
     def starts(self) -> list[int]:

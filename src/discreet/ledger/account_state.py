@@ -145,23 +145,14 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One rule of several that a charge must pass: whose it is, how it adds up, its capacity, and what is spent.
+    """One rule of several that a charge must pass: whose it is, how it adds up, its capacity, and what is spent."""
 
-    Attributes:
-        whose: "" for the population's budget, or "the analyst 'ana'", "the group 'research'".
-        state: the name of the state that repeats what is spent.
-        filter: how charges add up.
-        budget: the promise; None where the population has none.
-        capacity: the most of each sum; None where there is no limit.
-        spent: the sums so far.
-    """
-
-    whose: str
-    state: str
-    filter: Filter
-    budget: Budget | None
-    capacity: Tally | None
-    spent: Tally
+    whose: str  # "" for the population's budget, or "the analyst 'ana'", "the group 'research'"
+    state: str  # the name of the state that repeats what is spent
+    filter: Filter  # how charges add up
+    budget: Budget | None  # the promise; None where the population has none
+    capacity: Tally | None  # the most of each sum; None where there is no limit
+    spent: Tally  # the sums so far
 
     def allows(self, charge: Charge) -> bool:
         """Return whether the owner allows so much for one query."""

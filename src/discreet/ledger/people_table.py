@@ -30,15 +30,10 @@ Sums = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PeopleTable:
-    """People and what each has spent.
+    """People and what each has spent."""
 
-    Attributes:
-        hashes: ascending, each once.
-        spent: one row for each sum, one column for each person; from 0 to `CAPACITY`.
-    """
-
-    hashes: Hashes
-    spent: Sums
+    hashes: Hashes  # ascending, each once
+    spent: Sums  # one row for each sum, one column for each person; from 0 to `CAPACITY`
 
     @classmethod
     def nobody(cls, sums: int) -> PeopleTable:
@@ -138,15 +133,10 @@ def parts_of(cost: Fraction, capacity: Fraction) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settled:
-    """What becomes of a query's people.
+    """What becomes of a query's people."""
 
-    Attributes:
-        paid: those who take part, with what they have spent now. Private.
-        out: the hashes, ascending, of those who cannot pay and are left out of the data. Private.
-    """
-
-    paid: PeopleTable
-    out: Hashes
+    paid: PeopleTable  # those who take part, with what they have spent now. Private.
+    out: Hashes  # the hashes, ascending, of those who cannot pay and are left out of the data. Private.
 
     def __repr__(self) -> str:
         return "Settled(…)"

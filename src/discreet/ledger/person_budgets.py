@@ -39,17 +39,11 @@ _NAME = re.compile("([0-9]{16})/([0-9]{4})")
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Which segments there are: the names of their portions in order, each with its SHA-256 where that is known.
+    """Which segments there are: the names of their portions in order, each with its SHA-256 where that is known."""
 
-    Attributes:
-        population: whose they are.
-        sums: how many sums each person has.
-        portions: name → digest.
-    """
-
-    population: str
-    sums: int
-    portions: Mapping[str, str]
+    population: str  # whose they are
+    sums: int  # how many sums each person has
+    portions: Mapping[str, str]  # name → digest
 
     @property
     def numbers(self) -> list[int]:
@@ -148,18 +142,13 @@ class PersonBudgets:
         entry: whether a person takes part follows from what that person spent in queries settled before and from its
         cost in this one. A cost that was taken is never forgotten: the table is stored in the transaction that appends
         the entry which commits to it, and a table that does not meet the last commitment is refused.
-
-    Attributes:
-        filter: the rule by which a person's costs add up.
-        capacity: what its sums may reach, fixed when the account was opened.
-        key: the key under which ids are hashed. Never shown.
     """
 
     __slots__ = ("_counted", "_log", "_population", "_secret", "capacity", "filter", "key")
 
-    filter: Filter
-    capacity: Tally
-    key: str
+    filter: Filter  # the rule by which a person's costs add up
+    capacity: Tally  # what its sums may reach, fixed when the account was opened
+    key: str  # the key under which ids are hashed. Never shown.
 
     def __init__(self, log: Log, population: str, promise: Promise, secret: bytes) -> None:
         self._log, self._population, self._secret = log, population, secret

@@ -120,31 +120,20 @@ def rows_up_to(store: Store, end: int) -> Iterator[Row]:
 
 
 class Addition(NamedTuple):
-    """A row that adds to a sum, for a store that can do this by itself, without being asked what was there before.
+    """A row that adds to a sum, for a store that can do this by itself, without being asked what was there before."""
 
-    Attributes:
-        population: as in `Row`; so are `kind` and `key`.
-        before: the body up to its number and its sum, which are written as in the state of the sum.
-        after: the body behind them.
-        state: the name of the sum: `{"seq":…,"spent":[…]}`, the row that last changed it and the fractions.
-        amounts: what to add to each fraction.
-        most: what none of them may be above; None where there is no limit.
-        terms: the name of another state, and its text.
-        seen: the number and hash of a row that must be there.
-        known: for each kind of row that is understood, the fields of its body: "kind:field,field"; of the last row,
-            and of the one that the sum names.
-    """
-
-    population: str
+    population: str  # as in `Row`; so are `kind` and `key`
     kind: str
     key: str
-    before: str
-    after: str
-    state: str
-    amounts: tuple[Fraction, ...]
-    most: tuple[Fraction, ...] | None
-    terms: tuple[str, str]
-    seen: tuple[int, str]
+    before: str  # the body up to its number and its sum, which are written as in the state of the sum
+    after: str  # the body behind them
+    state: str  # the name of the sum: `{"seq":…,"spent":[…]}`, the row that last changed it and the fractions
+    amounts: tuple[Fraction, ...]  # what to add to each fraction
+    most: tuple[Fraction, ...] | None  # what none of them may be above; None where there is no limit
+    terms: tuple[str, str]  # the name of another state, and its text
+    seen: tuple[int, str]  # the number and hash of a row that must be there
+    # for each kind of row that is understood, the fields of its body: "kind:field,field"; of the last row, and of the
+    # one that the sum names
     known: tuple[str, ...]
 
 

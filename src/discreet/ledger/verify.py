@@ -290,23 +290,14 @@ _PEOPLE = "people/"  # the states of a person table, which is private and checke
 
 @dataclass(slots=True)
 class Replay:
-    """What follows from the entries so far, and everything that was wrong with them.
+    """What follows from the entries so far, and everything that was wrong with them."""
 
-    Attributes:
-        awaited: a published head that has not been met yet.
-        seq: the number of the last entry.
-        count: how many there were.
-        head: its hash.
-        books: the accounts, by their populations.
-        problems: in sentences.
-    """
-
-    awaited: str | None
-    seq: int = 0
-    count: int = 0
-    head: str = GENESIS
-    books: dict[str, Book] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
+    awaited: str | None  # a published head that has not been met yet
+    seq: int = 0  # the number of the last entry
+    count: int = 0  # how many there were
+    head: str = GENESIS  # its hash
+    books: dict[str, Book] = field(default_factory=dict)  # the accounts, by their populations
+    problems: list[str] = field(default_factory=list)  # in sentences
     _together: Followed = field(default_factory=Followed)
     _lock: Locked | None = None
     _moved: tuple[str, int, str] | None = None  # to where, and the entry up to which its copy goes

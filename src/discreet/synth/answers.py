@@ -75,15 +75,10 @@ class Margins(NamedTuple):
 
 @dataclass(frozen=True)
 class OnlineWeights(CellRecipe):
-    """The recipe of a run of queries that are answered one at a time; its δ is 0.
+    """The recipe of a run of queries that are answered one at a time; its δ is 0."""
 
-    Attributes:
-        queries: how many queries are answered at most.
-        error: how far an answer may be off.
-    """
-
-    queries: int
-    error: Fraction
+    queries: int  # how many queries are answered at most
+    error: Fraction  # how far an answer may be off
 
     @cached_property
     def updates(self) -> int:

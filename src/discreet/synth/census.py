@@ -61,14 +61,10 @@ _FAR = 1 << 50  # what is taken for a noisy count
 
 @dataclass(frozen=True)
 class CensusAttributes:
-    """The columns of a histogram.
+    """The columns of a histogram."""
 
-    Attributes:
-        columns: with their cells, of which the last is for NULL and what is not declared.
-        fillers: for each the cell that NULL and undeclared values are counted in; None for one of their own.
-    """
-
-    columns: tuple[SynthColumn, ...]
+    columns: tuple[SynthColumn, ...]  # with their cells, of which the last is for NULL and what is not declared
+    # for each the cell that NULL and undeclared values are counted in; None for one of their own
     fillers: tuple[int | None, ...]
 
     @property
@@ -91,29 +87,17 @@ class CensusAttributes:
 
 @dataclass(frozen=True)
 class CensusRelease(PersonRecipe):
-    """Noisy totals and histograms of all levels, and the tables that are made of them.
+    """Noisy totals and histograms of all levels, and the tables that are made of them."""
 
-    Attributes:
-        source: the name of the table.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
-        attributes: the columns of the histograms.
-        weights: the shares of the budget.
-        per_person: how many rows of a person are read at most.
-        fixed: whether the number of rows is public.
-        digest: a digest of the units.
-        units: the units.
-    """
-
-    source: str
-    epsilon: Fraction
-    delta: Fraction
-    attributes: CensusAttributes
-    weights: Weights
-    per_person: int
-    fixed: bool
-    digest: str
-    units: LevelUnits = field(repr=False, compare=False)
+    source: str  # the name of the table
+    epsilon: Fraction  # the ε to be spent
+    delta: Fraction  # the δ to be spent
+    attributes: CensusAttributes  # the columns of the histograms
+    weights: Weights  # the shares of the budget
+    per_person: int  # how many rows of a person are read at most
+    fixed: bool  # whether the number of rows is public
+    digest: str  # a digest of the units
+    units: LevelUnits = field(repr=False, compare=False)  # the units
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -216,21 +200,13 @@ def estimates(recipe: CensusRelease, plan: Plan, kept: Mapping[str, Any]) -> lis
 
 @dataclass(frozen=True)
 class CensusCheck(Distances):
-    """The noisy ℓ1 distances of released tables from those of the data: at each level of totals and of histograms.
+    """The noisy ℓ1 distances of released tables from those of the data: at each level of totals and of histograms."""
 
-    Attributes:
-        release: what was released.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent; 0 for Laplace noise.
-        digest: a digest of the tables.
-        tables: the released tables.
-    """
-
-    release: CensusRelease
-    epsilon: Fraction
-    delta: Fraction
-    digest: str
-    tables: Sequence[Integers] = field(repr=False, compare=False)
+    release: CensusRelease  # what was released
+    epsilon: Fraction  # the ε to be spent
+    delta: Fraction  # the δ to be spent; 0 for Laplace noise
+    digest: str  # a digest of the tables
+    tables: Sequence[Integers] = field(repr=False, compare=False)  # the released tables
 
     def rows(self, tables: Sequence[TableSchema]) -> PersonRows:
         return self.release.rows(tables)

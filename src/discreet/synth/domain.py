@@ -42,19 +42,13 @@ _UNITS = ("day", "month", "quarter", "year", "decade", "century")
 
 @dataclass(frozen=True, slots=True)
 class SynthColumn:
-    """A column of a synthetic table.
+    """A column of a synthetic table."""
 
-    Attributes:
-        name: what it is called.
-        type: the type of its values.
-        edges: of a range the ends of its bins, from the first to beyond the last: numbers, or microseconds since 1970.
-        values: the declared values; None of a range.
-    """
-
-    name: str
-    type: Type
+    name: str  # what it is called
+    type: Type  # the type of its values
+    # of a range the ends of its bins, from the first to beyond the last: numbers, or microseconds since 1970
     edges: tuple[float, ...] = ()
-    values: tuple[Any, ...] | None = None
+    values: tuple[Any, ...] | None = None  # the declared values; None of a range
 
     @classmethod
     def of(cls, name: str, fact: Fact, kind: Type, bins: int) -> SynthColumn:
@@ -236,21 +230,13 @@ class SynthColumn:
 
 @dataclass(frozen=True)
 class CellRecipe(PersonRecipe):
-    """A recipe over the cells of a table's columns.
+    """A recipe over the cells of a table's columns."""
 
-    Attributes:
-        columns: the columns.
-        source: the name of their table.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
-        per_person: how many rows of a person are read at most.
-    """
-
-    columns: tuple[SynthColumn, ...]
-    source: str
-    epsilon: Fraction
-    delta: Fraction
-    per_person: int
+    columns: tuple[SynthColumn, ...]  # the columns
+    source: str  # the name of their table
+    epsilon: Fraction  # the ε to be spent
+    delta: Fraction  # the δ to be spent
+    per_person: int  # how many rows of a person are read at most
 
     @property
     def sizes(self) -> list[int]:
@@ -332,15 +318,10 @@ _COMPARISONS = (*_EQUALITIES, "<", "<=", ">", ">=")
 
 @dataclass(frozen=True, slots=True)
 class CountedCells:
-    """The cells that a counting query counts: an axis for each column that its condition reads.
+    """The cells that a counting query counts: an axis for each column that its condition reads."""
 
-    Attributes:
-        places: these columns, by their places.
-        holds: whether the condition holds in each combination of their cells.
-    """
-
-    places: tuple[int, ...]
-    holds: NDArray[np.bool_]
+    places: tuple[int, ...]  # these columns, by their places
+    holds: NDArray[np.bool_]  # whether the condition holds in each combination of their cells
 
     def over(self, places: Sequence[int], sizes: Sequence[int]) -> NDArray[np.bool_]:
         """Return the same over more columns, which are in order, as the others are."""

@@ -104,12 +104,9 @@ class WeightsSynthesis(AdaptiveSynthesis):
     """MWEM: in each round the cell of a pair that is worst explained is chosen and measured.
 
     The data set is the mean of all rounds. Noise is Gaussian where the paper has Laplace's.
-
-    Attributes:
-        public_rows: the number of rows, where it is public; None where it is measured.
     """
 
-    public_rows: int | None = None
+    public_rows: int | None = None  # the number of rows, where it is public; None where it is measured
 
     @cached_property
     def offsets(self) -> Integers:

@@ -82,22 +82,15 @@ class Schedule(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaptiveSynthesis(CellRecipe):
-    """Noisy tables of columns and of chosen pairs, and the synthetic data set that is made of them.
-
-    Attributes:
-        candidates: the pairs of columns that may be measured, by their places.
-        weights: of each of them the weight of its score.
-        zeros: combinations that never occur: for each a cell set of some columns, by their places; public.
-        components: how many product distributions are mixed.
-        steps: of a fit and of the last one; None for those of the rule.
-    """
+    """Noisy tables of columns and of chosen pairs, and the synthetic data set that is made of them."""
 
     per_person: int = 1
-    candidates: tuple[tuple[int, int], ...] = ()
-    weights: tuple[int, ...] = ()
+    candidates: tuple[tuple[int, int], ...] = ()  # the pairs of columns that may be measured, by their places
+    weights: tuple[int, ...] = ()  # of each of them the weight of its score
+    # combinations that never occur: for each a cell set of some columns, by their places; public
     zeros: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...] = ()
-    components: int = 400
-    steps: tuple[int, int] | None = None
+    components: int = 400  # how many product distributions are mixed
+    steps: tuple[int, int] | None = None  # of a fit and of the last one; None for those of the rule
     _fitted: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property

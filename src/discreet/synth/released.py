@@ -193,15 +193,11 @@ class Distances(PersonRecipe):
 
 @dataclass(frozen=True)
 class ModelCheck(CellRecipe, Distances):
-    """The noisy ℓ1 distances of a model's tables from those of the data; with a δ of 0 the noise is Laplace's.
+    """The noisy ℓ1 distances of a model's tables from those of the data; with a δ of 0 the noise is Laplace's."""
 
-    Attributes:
-        tables: the model's expected counts, by the places of their columns.
-        digest: of these.
-    """
-
+    # the model's expected counts, by the places of their columns
     tables: Mapping[tuple[int, ...], Integers] = field(repr=False, compare=False)
-    digest: str = ""
+    digest: str = ""  # of these
 
     @property
     def of(self) -> list[tuple[str, ...]]:

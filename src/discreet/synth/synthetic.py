@@ -45,46 +45,29 @@ _BLOCK = 1 << 20  # rows that are drawn at a time
 
 @dataclass(frozen=True, slots=True)
 class TableFact:
-    """What is known of the error of a column or pair, from public numbers.
+    """What is known of the error of a column or pair, from public numbers."""
 
-    Attributes:
-        columns: one name or two.
-        cells: how many cells were measured, or would have been: rare values are one.
-        sigma: standard deviation of the noise of each measured cell; None where the pair was not measured.
-        merged: how many rare values of a column became one.
-        counts: the noisy counts: of a column's own cells, or of a pair's over merged values; None where there are none.
-    """
-
-    columns: tuple[str, ...]
-    cells: int
-    sigma: float | None
-    merged: int
+    columns: tuple[str, ...]  # one name or two
+    cells: int  # how many cells were measured, or would have been: rare values are one
+    sigma: float | None  # standard deviation of the noise of each measured cell; None where the pair was not measured
+    merged: int  # how many rare values of a column became one
+    # the noisy counts: of a column's own cells, or of a pair's over merged values; None where there are none
     counts: Floats | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class SyntheticModel:
-    """A fitted mixture over declared columns.
+    """A fitted mixture over declared columns."""
 
-    Attributes:
-        columns: the columns.
-        held: for each component the probabilities of all columns' cells, one after the other.
-        rows: a noisy number of rows.
-        facts: what is known of each column and pair.
-        zeros: combinations that never occur, as cells of columns by their places.
-        maps: of each column the place of each cell after rare values became one.
-        weights: the probability of each component; None for equal ones.
-        promise: a bound on the error, in words; empty where none is stated.
-    """
-
-    columns: tuple[SynthColumn, ...]
-    held: NDArray[np.float32]
-    rows: float
-    facts: tuple[TableFact, ...]
+    columns: tuple[SynthColumn, ...]  # the columns
+    held: NDArray[np.float32]  # for each component the probabilities of all columns' cells, one after the other
+    rows: float  # a noisy number of rows
+    facts: tuple[TableFact, ...]  # what is known of each column and pair
+    # combinations that never occur, as cells of columns by their places
     zeros: tuple[tuple[tuple[int, tuple[int, ...]], ...], ...] = ()
-    maps: tuple[Integers, ...] = ()
-    weights: Floats | None = None
-    promise: str = ""
+    maps: tuple[Integers, ...] = ()  # of each column the place of each cell after rare values became one
+    weights: Floats | None = None  # the probability of each component; None for equal ones
+    promise: str = ""  # a bound on the error, in words; empty where none is stated
 
     def masses(self, place: int) -> Floats:
         """Return each component's probabilities of a column."""

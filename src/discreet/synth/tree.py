@@ -26,13 +26,10 @@ _TINY = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class UnitTree:
-    """Levels of units below one root, which is level 0.
+    """Levels of units below one root, which is level 0."""
 
-    Attributes:
-        parents: for each level below the root, of each unit the place of its parent one level above; in order, and
-            every unit above the last level is somebody's parent.
-    """
-
+    # for each level below the root, of each unit the place of its parent one level above; in order, and every unit
+    # above the last level is somebody's parent
     parents: tuple[Integers, ...]
 
     @cached_property
@@ -160,19 +157,12 @@ class UnitTree:
 
 @dataclass(frozen=True, eq=False)
 class TreeNoise:
-    """Variances of the noise of all levels, the whole table first.
+    """Variances of the noise of all levels, the whole table first."""
 
-    Attributes:
-        tree: of units.
-        cells: of each histogram.
-        totals: of the noise of a total; of the whole table 0 where it is public.
-        shares: of the noise of a cell.
-    """
-
-    tree: UnitTree
-    cells: int
-    totals: tuple[float, ...]
-    shares: tuple[float, ...]
+    tree: UnitTree  # of units
+    cells: int  # of each histogram
+    totals: tuple[float, ...]  # of the noise of a total; of the whole table 0 where it is public
+    shares: tuple[float, ...]  # of the noise of a cell
 
     @property
     def known(self) -> bool:

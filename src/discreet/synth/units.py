@@ -27,25 +27,17 @@ _DIGITS = 18  # of a whole number that 64 bits hold
 
 @dataclass(frozen=True, eq=False)
 class LevelUnits:
-    """The units of all levels, and where a row of the table stands among those of the last level.
+    """The units of all levels, and where a row of the table stands among those of the last level."""
 
-    Attributes:
-        names: the levels, from the coarsest to the finest.
-        code: whether units are prefixes of one code; else each level has a column.
-        sql: for each column that is read, a whole number that follows from a row's value.
-        numbers: for each column these numbers of the public values, in order.
-        leaves: of each combination of these values the unit of the last level, as pairs of numbers in order.
-        paths: for each unit of the last level its own name at each level, in order of the tree.
-        filler: the unit of a row whose values are not public ones.
-    """
-
-    names: tuple[str, ...]
-    code: bool
-    sql: tuple[str, ...]
-    numbers: tuple[Integers, ...]
+    names: tuple[str, ...]  # the levels, from the coarsest to the finest
+    code: bool  # whether units are prefixes of one code; else each level has a column
+    sql: tuple[str, ...]  # for each column that is read, a whole number that follows from a row's value
+    numbers: tuple[Integers, ...]  # for each column these numbers of the public values, in order
+    # of each combination of these values the unit of the last level, as pairs of numbers in order
     leaves: tuple[Integers, Integers]
+    # for each unit of the last level its own name at each level, in order of the tree
     paths: tuple[tuple[Scalar, ...], ...]
-    filler: int
+    filler: int  # the unit of a row whose values are not public ones
 
     @cached_property
     def places(self) -> list[Integers]:
