@@ -70,11 +70,7 @@ class SandboxProcess:
         self._ask((None, [], seconds), seconds)
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), *, seconds: float) -> SandboxRows:
-        """Run a statement.
-
-        Raises:
-            duckdb.Error: it fails, or takes too long or too much memory.
-        """
+        """Run a statement. Raises duckdb.Error: it fails, or takes too long or too much memory."""
         return self._ask((sql, list(parameters), seconds), seconds)
 
     def close(self) -> None:

@@ -70,11 +70,7 @@ class Source:
 
 
 def state_of(file: str) -> State:
-    """Return the state of a file.
-
-    Raises:
-        SourceError: it is gone.
-    """
+    """Return the state of a file. Raises SourceError: it is gone."""
     try:
         found = os.stat(file)  # noqa: PTH116  # half of a Path's time, for globs of thousands of files
     except OSError:

@@ -258,11 +258,7 @@ def _elements(text: str) -> Iterator[str]:
 
 
 def _names(files: list[str]) -> list[str]:
-    """Return the names in the first objects of each file, in their order.
-
-    Raises:
-        SourceError: no object.
-    """
+    """Return the names in the first objects of each file, in their order. Raises SourceError: no object."""
     found: dict[str, str] = {}  # lower case → as it is first written: no object may make two columns of one
     for file in files:
         text = head(file, 1 << 24)

@@ -78,11 +78,7 @@ class TableShape:
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> TableShape:
-        """Return what `to_json` wrote.
-
-        Raises:
-            LedgerError: another version of discreet wrote it.
-        """
+        """Return what `to_json` wrote. Raises LedgerError: another version of discreet wrote it."""
         if kept.get("form") != _FORM:
             raise LedgerError(
                 "Another version of discreet fixed the shape of this table, and read ids in another way.",

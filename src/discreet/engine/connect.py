@@ -460,11 +460,7 @@ def _units_of_tables(
 
 
 def _check_units(units: object) -> None:
-    """Refuse what is no two populations, by their names.
-
-    Raises:
-        InvalidParameter: it is not.
-    """
+    """Refuse what is no two populations, by their names. Raises InvalidParameter: it is not."""
     both = "units={'patients': dp.PrivacyUnit('patient_id', max_rows=10), 'doctors': …}"
     if not isinstance(units, Mapping):
         hint = f"{both}; one population is connected with dp.connect(source, unit=…)"

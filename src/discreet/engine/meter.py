@@ -124,11 +124,7 @@ class Reserved(PlannedUse):
         return self.uses(plan)
 
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> Any:
-        """Nothing is drawn of what is only reserved.
-
-        Raises:
-            InternalError: always.
-        """
+        """Nothing is drawn of what is only reserved. Raises InternalError: always."""
         raise InternalError(f"{self.name!r} is set aside for a later stage. The charge stands.")
 
 

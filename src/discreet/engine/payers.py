@@ -288,11 +288,7 @@ class PeopleOf:
         return self._rehearsed(person_cost_of(plan.measurements, charge, rule, capacity), charge)
 
     def check_stages(self, last: Query, chosen: Query) -> None:
-        """Look whether what was chosen asks of the people who were charged.
-
-        Raises:
-            InternalError: it asks of others.
-        """
+        """Look whether what was chosen asks of the people who were charged. Raises InternalError: it asks of others."""
         from discreet.plan.people.person_cost import same_people
 
         if not same_people(last, chosen):

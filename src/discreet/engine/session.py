@@ -154,11 +154,7 @@ class Session(Wings):
 
     @property
     def _account(self) -> Account:
-        """The one account.
-
-        Raises:
-            InvalidParameter: there are two.
-        """
+        """The one account. Raises InvalidParameter: there are two."""
         accounts = self.accounts
         if len(accounts) == 1:
             return next(iter(accounts.values()))

@@ -299,11 +299,7 @@ def bounds_parameter(bounds: str | None) -> str | None:
 
 
 def epsilon_parameter(epsilon: Real | None) -> Fraction:
-    """Return the ε that a query may cost.
-
-    Raises:
-        InvalidParameter: none, or too little for any result.
-    """
+    """Return the ε that a query may cost. Raises InvalidParameter: none, or too little for any result."""
     if epsilon is None:
         raise InvalidParameter(
             "A query needs epsilon=: what it may cost.",

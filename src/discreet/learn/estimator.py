@@ -173,11 +173,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return state
 
     def _guarantee(self) -> tuple[Fraction, Fraction]:
-        """Return ε and δ.
-
-        Raises:
-            InvalidParameter: one is missing or impossible.
-        """
+        """Return ε and δ. Raises InvalidParameter: one is missing or impossible."""
         name = type(self).__name__
         if self.epsilon is None:
             raise InvalidParameter(f"{name} needs epsilon.", hint=f"{name}(epsilon=1, delta=1e-6, …)")

@@ -247,11 +247,7 @@ def _pairs(bounds: Any) -> list[Fact]:
 
 
 def fact_of(name: str, given: Any) -> Fact:
-    """Return what is declared: a fact, or (low, high).
-
-    Raises:
-        InvalidParameter: it is neither.
-    """
+    """Return what is declared: a fact, or (low, high). Raises InvalidParameter: it is neither."""
     if isinstance(given, Range | Values):
         return given
     try:

@@ -74,11 +74,7 @@ class GramSum(FeatureRows):
         return math.ceil(2.0**self.bits * math.sqrt(1 + scale**2) + math.sqrt(self.width) + 1)
 
     def part(self, rows: PersonRows, share: Fraction = Fraction(1)) -> PersonPart:
-        """Return the private part.
-
-        Raises:
-            InvalidParameter: there are too many features.
-        """
+        """Return the private part. Raises InvalidParameter: there are too many features."""
         if self.bits < _COARSEST:
             raise InvalidParameter(
                 f"a Gram matrix of {self.width} features is too wide.", hint="fewer features, or solver='gradient'"

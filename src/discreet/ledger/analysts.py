@@ -55,11 +55,7 @@ class Standings:
 
 
 def known(capped: Collection[str], population: str, analyst: str) -> str:
-    """Return the analyst's name, normalised.
-
-    Raises:
-        InvalidParameter: the owner has not added one of that name.
-    """
+    """Return the analyst's name, normalised. Raises InvalidParameter: the owner has not added one of that name."""
     who = names.person("analyst", analyst)
     if who not in capped:
         raise unknown(population, who)

@@ -241,11 +241,7 @@ def tally_text(seq: int, spent: Tally) -> str:
 
 
 def read_tally(text: str) -> tuple[int, Tally]:
-    """Return the entry's number and the tally.
-
-    Raises:
-        ValueError: not what `tally_text` writes.
-    """
+    """Return the entry's number and the tally. Raises ValueError: not what `tally_text` writes."""
     try:
         value = json.loads(text)  # in canonical form if it is what is written below
         seq, spent = number(value["seq"]), tally(value["spent"])

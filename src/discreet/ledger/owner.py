@@ -55,11 +55,7 @@ def change_lock(view: View, place: str, locked: bool, key: Key | None, by: str, 
 
 
 def refuse_locked(view: View, place: str, population: str) -> None:
-    """Refuse to open an account by a charge in a locked ledger.
-
-    Raises:
-        LedgerError: it is locked.
-    """
+    """Refuse to open an account by a charge in a locked ledger. Raises LedgerError: it is locked."""
     if lock_of(view) is not None:
         command = shlex.join(["discreet", "ledger", "open", place, population])
         raise LedgerError(

@@ -78,11 +78,7 @@ class PeopleTable:
 
     @classmethod
     def restored(cls, portions: Sequence[bytes], sums: int) -> PeopleTable:
-        """Return what `portions` wrote.
-
-        Raises:
-            ValueError: anything else.
-        """
+        """Return what `portions` wrote. Raises ValueError: anything else."""
         parts = [_decoded(portion, sums) for portion in portions]
         if not parts:
             raise ValueError("no portion")

@@ -101,11 +101,7 @@ _AT_ONCE = 2000  # rows that are read in one transaction, so that a long ledger 
 
 
 def rows_up_to(store: Store, end: int) -> Iterator[Row]:
-    """Yield the rows of a store up to a number, read in portions.
-
-    Raises:
-        LedgerCorrupt: a row is missing.
-    """
+    """Yield the rows of a store up to a number, read in portions. Raises LedgerCorrupt: a row is missing."""
     seq = 0
 
     def portion(now: Transaction) -> list[Row]:

@@ -111,11 +111,7 @@ class SynthColumn:
         return [self._typed(n) for n in dict.fromkeys((low, middle, last))]
 
     def number(self, value: Any) -> float:
-        """Return a value as its place on the axis of the edges.
-
-        Raises:
-            InvalidParameter: it is of another type.
-        """
+        """Return a value as its place on the axis of the edges. Raises InvalidParameter: it is of another type."""
         if isinstance(value, dt.date):
             return float(_microseconds(value))
         if self.type.is_moment or not isinstance(value, int | float | Fraction) or isinstance(value, bool):

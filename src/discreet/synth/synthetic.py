@@ -81,11 +81,7 @@ class SyntheticModel:
         return np.full(len(self.held), 1 / len(self.held)) if self.weights is None else self.weights
 
     def place(self, name: str) -> int:
-        """Return the place of a column.
-
-        Raises:
-            InvalidParameter: there is none of that name.
-        """
+        """Return the place of a column. Raises InvalidParameter: there is none of that name."""
         names = [column.name for column in self.columns]
         if name not in names:
             raise InvalidParameter(f"{name!r} is no column of this data set.", hint=f"columns are: {', '.join(names)}")
