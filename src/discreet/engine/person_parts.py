@@ -36,7 +36,7 @@ Numbers: TypeAlias = "Integers | tuple[Integers, Integers] | tuple[Integers, Row
 Parts: TypeAlias = "Numbers | RowFactor"
 """A row of integers a person; or two factors, rows a of p and b of q integers, for the p·q products of each person; or
 weights of all rows, p a row, and the rows that they weigh (`row_factor.py`), or rows that weigh themselves; or where
-each row counts 1 (`row_places.py`).
+each row counts 1 (`row_factor.py`).
 """
 
 

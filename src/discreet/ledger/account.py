@@ -63,7 +63,7 @@ class Account:
         (docs/proofs/analysts.md).
 
     An account of a session may not be in the ledger yet, or lack tables of the session: its first accepted charge
-    writes them, in its own transaction, if they still fit what is there then (`first_charge.py`). Until then it is
+    writes them, in its own transaction, if they still fit what is there then (`joint_charge.foresee`). Until then it is
     read as if they were there.
 
     Attributes:
