@@ -115,7 +115,7 @@ class PolicyTerms:
 
     def lacks(self, terms: Sequence[MissingFact]) -> list[MissingFact]:
         """Return facts that are missing before anything can be asked, each as the policy says it where it has to."""
-        kept = [self.budget if f.kind == "budget" else f for f in terms if f.kind != "unit"]
+        kept = [self.budget if f.kind in ("budget", "population") else f for f in terms if f.kind != "unit"]
         return [*self.missing, *kept]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from discreet.ledger.ledger import Ledger
 from tests.cli.conftest import Call
 
 COUNT = "SELECT COUNT(*) AS n FROM adult WHERE age > {}"
@@ -107,6 +108,30 @@ def test_the_budget_tells_how_many_more_questions_fit(ledger: Path, call: Call) 
     assert "At this rate: 8 more queries like the last of adult." in call("budget", str(ledger)).stdout
     adult, _ = json.loads(call("budget", str(ledger), "--json").stdout)["populations"]
     assert (adult["more_like_the_last"], adult["status"], adult["caps"]) == (8, "open", [])
+
+
+def test_a_budget_keeps_what_is_not_said_and_is_given_in_one_of_two_places(tmp_path: Path, call: Call) -> None:
+    place = str(tmp_path / "new.ledger")
+    assert call("ledger", "open", place, "people", "--budget", "8,1e-6", "--per-query", "25").exit_code == 0
+    for said, now in (("9", "ε = 9, δ = 1e-06"), ("9,0", "ε = 9")):
+        changed = call("ledger", "budget", place, "people", said, *SIGNED)
+        assert changed.stdout == f"The budget of people is now {now}.\n"
+    with Ledger.existing(place) as book:
+        account = book.account("people")
+        assert account is not None
+        assert account.budget.per_query == 25
+    for more in ((), ("8", "--budget", "8")):
+        refused = call("ledger", "open", place, "others", *more)
+        assert f"`discreet ledger open {place} others 3,1e-6`" in refused.stderr
+
+
+def test_a_slip_in_a_population_is_named_before_a_budget_is_asked_for(samples: Path, call: Call, ledger: Path) -> None:
+    asked = ["sql", "adult.parquet", COUNT.format(70), "--epsilon", "0.1", "--each-row", "--ledger", str(ledger)]
+    refused = call(*asked, "--population", "adlut")
+    assert "the privacy budget of 'adlut'; the ledger has 'adult'" in refused.stderr
+    assert "Hint: add --population adult (or --budget 3 for other people)" in refused.stderr
+    other = call(*asked, "--population", "survey")
+    assert "the privacy budget of 'survey'.\nHint: add --budget 3." in other.stderr
 
 
 def test_an_owner_changes_an_account_and_the_history_tells(ledger: Path, call: Call) -> None:

@@ -32,6 +32,8 @@ def test_a_plan_is_free_and_opens_no_account(samples: Path, call: Call) -> None:
     plain = call(*ASKED, "--plan")
     assert plain.exit_code == 0
     assert plain.stdout.startswith("A synthesis that costs ε = 1, δ = 1e-06\n")
+    bias = "Truncation bias, beside the noise: 'age' is clamped to [17, 90]; undeclared values of 'sex' become 'other'"
+    assert bias in plain.stdout
     said = json.loads(call(*ASKED, "--plan", "--json").stdout)
     assert said["cells"] == 75 + 3
     assert said["pairs"] == [1, 1]
@@ -48,6 +50,7 @@ def test_rows_and_models_are_written_and_the_second_time_is_free(samples: Path, 
     assert rows[0] == ["age", "sex"]
     assert len(rows) == 51
     assert {sex for _, sex in rows[1:]} <= {"Female", "Male", "other"}
+    assert "'age' is clamped to [17, 90]" in first.stdout
     again = call(*alone, "-o", "a.model", "--json")
     assert json.loads(again.stdout)["report"]["tables"][0]["columns"] == ["age"]
     assert dp.synth.load(samples / "a.model").columns == ["age", "sex"]

@@ -152,6 +152,8 @@ def command(
             output.say_json({**told, "remaining": amounts(session.remaining), "explanation": fitted.explain()})
             return
         output.say(f"Wrote {file}: {fitted._explained()}")
+        if bias := fitted._bias():
+            output.remark(bias)
         if found is not None:
             output.say(str(found))
             if evaluate_where is None:

@@ -139,7 +139,8 @@ def export(ledger: str) -> None:
 
 @command.command("open", short_help="Open the account of a population.")
 @_of_account
-@click.argument("budget", type=BudgetAmount())
+@click.argument("amount", metavar="BUDGET", type=BudgetAmount(), required=False)
+@click.option("--budget", type=BudgetAmount(), help="BUDGET, as other commands take it.")
 @_per_query
 @click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="Neighbouring relation.")
 @click.option("--filter", metavar="NAME", help="Composition rule: basic, zcdp, gdp or renyi.")
@@ -150,7 +151,8 @@ def export(ledger: str) -> None:
 def open_account(
     ledger: str,
     population: str,
-    budget: Amounts,
+    amount: Amounts | None,
+    budget: Amounts | None,
     per_query: Fraction | None,
     relation: str | None,
     filter: str | None,  # noqa: A002  # the option's word
@@ -160,7 +162,12 @@ def open_account(
     """Open the account of POPULATION in LEDGER, which is made if it is not there: `open L customers 3,1e-6`."""
     from discreet.ledger.ledger import Ledger
 
-    limit = _budget(budget, per_query)
+    given = amount or budget
+    if given is None or None not in (amount, budget):
+        raise InvalidParameter(
+            "A new account needs one BUDGET.", hint=f"`discreet ledger open {ledger} {population} 3,1e-6`"
+        )
+    limit = _budget(given, per_query)
     with Ledger.open(ledger) as book:
         account = book.open_account(population, limit, relation=relation, filter=filter, analysts=analysts, key=key)
         output.say(
@@ -176,9 +183,13 @@ def open_account(
 @_key
 @_signed
 def budget(ledger: str, population: str, budget: Amounts, per_query: Fraction | None, **signed: Any) -> None:
-    """Give POPULATION another budget; never less than is spent. It stays in the history who did it and why."""
+    """Give POPULATION another budget; never less than is spent. It stays in the history who did it and why.
+
+    Without a δ the account keeps the one that it has (`8,0` ends it); without --per-query, that cap.
+    """
     with _account(ledger, population) as account:
-        account.change_budget(_budget(budget, per_query), **signed)
+        now = account.budget
+        account.change_budget(_budget(budget, per_query or now.per_query, now.delta), **signed)
         output.say(f"The budget of {account.population} is now {spelled(account.budget)}.")
 
 
@@ -352,8 +363,8 @@ def _account(ledger: str, population: str) -> Iterator[Account]:
         yield account
 
 
-def _budget(amount: Amounts, per_query: Fraction | None) -> Budget:
+def _budget(amount: Amounts, per_query: Fraction | None, kept: Fraction = Fraction(0)) -> Budget:
     from discreet.privacy.guarantee import Budget
 
     epsilon, delta = amount
-    return Budget(epsilon, delta or 0, **({} if per_query is None else {"per_query": per_query}))
+    return Budget(epsilon, kept if delta is None else delta, **({} if per_query is None else {"per_query": per_query}))

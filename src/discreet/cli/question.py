@@ -186,7 +186,7 @@ class QueryCall:
         """Return a session for plans: on the account where there is one, else on none that lasts."""
         from discreet.privacy.guarantee import Budget
 
-        if missing := [fact for fact in self._missing_terms() if fact.kind != "budget"]:
+        if missing := [fact for fact in self._missing_terms() if fact.kind not in ("budget", "population")]:
             raise self._with_all_missing(missing)
         free = self._connect(":memory:", self._budget() or Budget(self.epsilon or 1, self.delta), analyst=None)
         if not self.has_account(free.population):
@@ -268,7 +268,9 @@ class QueryCall:
             return by.lacks(missing_terms(terms["unit"], terms.get("bounds"), None if opened else whose))
         name = self.population or ("" if self.tables else table_name(self.source))
         funded = self._budget() is not None or self.per_person is not None or not name or self.has_account(name)
-        found = missing_terms(self._unit(), self.bounds, None if funded else name)
+        found = missing_terms(
+            self._unit(), self.bounds, None if funded else name, () if funded else populations_in(self.place)
+        )
         unsaid = [f"{n}={m}" for n, m in (("max_groups", 3), ("max_rows", 10)) if getattr(self, n) is None]
         return [replace(fact, say=" ".join(unsaid)) if fact.kind == "caps" else fact for fact in found]
 
@@ -394,3 +396,14 @@ def have_accounts(place: str, populations: Sequence[str]) -> bool:
         return False
     with Ledger.existing(place) as book:
         return all(book.account(name) is not None for name in populations)
+
+
+def populations_in(place: str) -> list[str]:
+    """Return the populations that have an account in the ledger there, if there is one."""
+    from discreet.ledger.ledger import Ledger
+    from discreet.ledger.places import is_there
+
+    if not is_there(place):
+        return []
+    with Ledger.existing(place) as book:
+        return book.populations()

@@ -176,7 +176,7 @@ def _session(
 
         def accounts(book: Ledger) -> list[Account]:
             funded = budget is not None or per_person is not None or book.account(whose) is not None
-            missing = missing_terms(who, bounds, None if funded else whose)
+            missing = missing_terms(who, bounds, None if funded else whose, () if funded else book.populations())
             if missing := missing if by is None else by.lacks(missing):
                 raise MissingBounds.of(missing)
             account = book.prepared_account(
@@ -386,14 +386,19 @@ def _unit(unit: PrivacyUnit | str | None) -> PrivacyUnit | None:
     return PrivacyUnit(unit)
 
 
-def missing_terms(unit: PrivacyUnit | None, bounds: str | None, new: str | None) -> list[MissingFact]:
+def missing_terms(
+    unit: PrivacyUnit | None, bounds: str | None, new: str | None, opened: Sequence[str] = ()
+) -> list[MissingFact]:
     """Return which facts are missing before anything can be asked of a population.
 
     Args:
         unit: who is protected; None where that is not said.
         bounds: "auto" where caps are chosen privately.
         new: the population, where its account is new and no budget is given.
+        opened: the populations of the ledger, of which it may be a slip.
     """
+    from discreet.catalog.schema import looks_like
+
     found = []
     if unit is None:
         say = "unit=dp.PrivacyUnit('COLUMN', max_groups=3, max_rows=10)"
@@ -407,7 +412,12 @@ def missing_terms(unit: PrivacyUnit | None, bounds: str | None, new: str | None)
         auto = "bounds='auto', which chooses these caps privately for a tenth of each ε"
         found.append(MissingFact("caps", what, say, auto))
     if new is not None:
-        found.append(MissingFact("budget", f"the privacy budget of {new!r}", "budget=dp.Budget(epsilon=3)"))
+        what, say = f"the privacy budget of {new!r}", "budget=dp.Budget(epsilon=3)"
+        if near := next((name for name in opened if looks_like(new, [name])), None):
+            what, more = f"{what}; the ledger has {near!r}", f"{say} for other people"
+            found.append(MissingFact("population", what, f"population={near!r}", more))
+        else:
+            found.append(MissingFact("budget", what, say))
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.catalog.schema import Fact, Range, TableSchema
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.person_recipe import as_json, run_on_arrays
 from discreet.errors import InvalidParameter, MissingBounds, MissingExtra
@@ -22,6 +22,7 @@ from discreet.learn import model_file
 from discreet.learn.asked import AskedColumns, DeclaredRows
 from discreet.learn.features import DeclaredColumn, cell_by_cell, number, read_bounds
 from discreet.learn.losses import Floats
+from discreet.plan.notes import bias_of_facts
 from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.unit import PrivacyUnit, Relation
 
@@ -120,7 +121,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def explain(self) -> str:
         """Return what the fit read and drew, and what it cost, in sentences."""
         check_is_fitted(self)
-        return f"{self._planned}\n{self._explained()}"
+        return f"{self._planned}\n{self._explained()}\n{self._bias()}".rstrip()
+
+    def _bias(self) -> str:
+        """Return which values are clamped, and what undeclared ones are."""
+        facts = {c.name: Range(c.low, c.high) if c.values is None else Values(*c.values) for c in self._columns}
+        return bias_of_facts(facts, "are a value of their own")
 
     def _explained(self) -> str:
         return ""

@@ -25,7 +25,7 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Analysts, Closed, Content, Entry, Frozen, Locked, Opened, Rebudgeted, Thawed
 from discreet.ledger.forms import Act, Terms, terms_name, terms_text
 from discreet.ledger.log import View
-from discreet.privacy.guarantee import Budget, decimal
+from discreet.privacy.guarantee import Budget, decimal, words
 
 Key: TypeAlias = str | os.PathLike[str]  # the file of an Ed25519 private key
 A = TypeVar("A", bound=Act)
@@ -162,19 +162,18 @@ def change_budget(account: Owned, budget: Budget, by: str, reason: str, curve: P
         )
     if budget == limit.budget and curve is None:
         raise InvalidParameter(f"{account.population!r} has that budget.", hint="give another one")
+    what = f"the budget of {account.population!r} cannot be {words(budget.epsilon, budget.delta)}"
     found = refit(account.units, budget) if curve is None else along(account.units, budget, curve)
     if not within(limit.spent, found.capacity):
         raise InvalidParameter(
-            f"the budget of {account.population!r} cannot be {budget!r}: more than that is spent.",
-            hint="freeze or close the account so that no more is spent",
+            f"{what}: more than that is spent.", hint="freeze or close the account so that no more is spent"
         )
     apart = account.opened.analysts is Analysts.APART
     if apart and not within(
         reserved(account.now.groups(), account.now.analysts(), account.units.empty), found.capacity
     ):
         raise InvalidParameter(
-            f"the budget of {account.population!r} cannot be {budget!r}: the caps of analysts kept apart reserve more.",
-            hint="caps that are reserved are never lowered",
+            f"{what}: the caps of analysts kept apart reserve more.", hint="caps that are reserved are never lowered"
         )
     entry = account.say(Rebudgeted(budget, found.capacity, names.words("by", by), names.words("reason", reason)))
     account.agree(replace(account.now.terms, budget=entry.seq))

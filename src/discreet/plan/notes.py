@@ -5,10 +5,12 @@ Every sentence follows from the plan alone, so that it is the same whatever the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from discreet.catalog.schema import Fact, Range, Values
 from discreet.catalog.types import Type
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
 from discreet.plan.measures.lattice_value import LatticeValue
@@ -17,6 +19,7 @@ from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.question import Question, shows_present
 from discreet.privacy.guarantee import decimal
 from discreet.query.expr import Expr, Literal
+from discreet.query.functions.calendar import EPOCH
 from discreet.query.narrowing import terms_of
 from discreet.query.ranges import range_of
 from discreet.query.relation.node import MOST_PARTS, TextParts, is_once, nodes_in
@@ -76,6 +79,21 @@ def bias(plan: Decided) -> str:
 def said_of(parts: Sequence[str]) -> str:
     """Return the sentence of these causes of truncation bias."""
     return f"Truncation bias, which ± does not cover: {'; '.join(parts)}." if parts else ""
+
+
+def bias_of_facts(facts: Mapping[str, Fact], rest: str) -> str:
+    """Return the sentence of a recipe that reads these columns; `rest` is what undeclared values become."""
+
+    def end(fact: Range, at: Fraction) -> str:
+        moment = EPOCH + dt.timedelta(microseconds=float(at)) if fact.type.is_moment else None
+        return decimal(at) if moment is None else str(moment.date() if fact.type is Type.DATE else moment)
+
+    held = {n: f"[{end(f, f.low)}, {end(f, f.high)}]" for n, f in facts.items() if isinstance(f, Range)}
+    ranges = ", ".join(f"{n!r} to {ends}" for n, ends in held.items()).replace(" to [", " is clamped to [", 1)
+    open_ = [repr(n) for n, f in facts.items() if isinstance(f, Values) and not {True, False} <= {*f.values}]
+    listed = f"undeclared values of {', '.join(open_)} {rest}" if open_ else ""
+    parts = [part for part in (ranges, listed) if part]
+    return f"Truncation bias, beside the noise: {'; '.join(parts)}." if parts else ""
 
 
 def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:

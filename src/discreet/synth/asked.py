@@ -15,7 +15,7 @@ from discreet.errors import InvalidParameter, MissingBounds, NotPrivate
 from discreet.privacy.exact import Real, count, positive, probability
 from discreet.privacy.unit import Relation
 from discreet.query.parse import columns_named
-from discreet.synth.domain import SynthColumn, read_columns
+from discreet.synth.domain import SynthColumn, bias_of, read_columns
 from discreet.synth.named import AimSynthesis, TreeSynthesis, WeightsSynthesis
 from discreet.synth.recipe import AdaptiveSynthesis, Schedule, sigmas_of
 from discreet.synth.released import Priced, frame_session
@@ -236,6 +236,7 @@ class SynthesisPlan(Priced):
         pair_error: expected number of rows that stand in a wrong cell of a pair of mean size; None as before.
         unmeasured: pairs that are too large to be measured.
         promise: a bound on the error, in words; empty where none is stated.
+        bias: what is clamped, in words; empty where nothing is.
         memory: about how many bytes the fit needs.
         seconds: about how long the fit takes on one core.
     """
@@ -250,6 +251,7 @@ class SynthesisPlan(Priced):
     memory: int
     seconds: float
     promise: str = ""
+    bias: str = ""
 
     @classmethod
     def of(cls, recipe: AdaptiveSynthesis, plan: Plan) -> SynthesisPlan:
@@ -274,6 +276,7 @@ class SynthesisPlan(Priced):
             memory=8 * (6 * cells**2 + 10 * recipe.components * cells),
             seconds=_seconds(schedule, recipe.components, cells),
             promise=recipe.promise(plan, None),
+            bias=bias_of(recipe.columns),
         )
 
     def without_outlook(self) -> SynthesisPlan:
@@ -305,7 +308,7 @@ class SynthesisPlan(Priced):
             lines.append(
                 f"{len(self.unmeasured)} pairs have over {MOST_OF_PAIR:,} cells and are not measured: {shown}."
             )
-        lines += [self.promise] if self.promise else []
+        lines += [said for said in (self.promise, self.bias) if said]
         lines.append(f"At most about {self.memory / 1e6:,.3g} MB and {self.seconds:,.2g} s on one core, plus the rows.")
         return "\n".join([*lines, *([self.plan.outlook] if self.plan.outlook else [])])
 

@@ -35,7 +35,7 @@ from discreet.plan.planner import make_query
 from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.unit import Relation, Sensitivity
 from discreet.query.expr import quoted
-from discreet.synth.domain import Floats, Integers, SynthColumn
+from discreet.synth.domain import Floats, Integers, SynthColumn, bias_of
 from discreet.synth.released import Distances, Priced, Proved, digest_of
 from discreet.synth.synthetic import SyntheticRows
 from discreet.synth.tree import TreeNoise, whole
@@ -345,6 +345,8 @@ class HierarchyPlan(Priced):
             f"Units: {named}; each with its total and a histogram of {cells:,} cells ({', '.join(self.attributes)}).",
             str(self.errors()),
         ]
+        bias = bias_of(self._recipe.attributes.columns, "become the filler, or have a cell of their own")
+        lines += [bias] if bias else []
         return "\n".join([*lines, *([self.plan.outlook] if self.plan.outlook else [])])
 
     __repr__ = __str__

@@ -23,6 +23,7 @@ from discreet.engine.person_recipe import PersonRecipe
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.measures.measure import RowCount
 from discreet.plan.nodes.node import measured_in
+from discreet.plan.notes import bias_of_facts
 from discreet.plan.person_rows import PersonRows, person_rows
 from discreet.plan.question import Question, read_question
 from discreet.post.noisy_table import restored_cell, stored_cell
@@ -222,6 +223,11 @@ class SynthColumn:
         start, beyond = self.edges[cell], self.edges[cell + 1]
         last = cell == self.size - 2 and self.type is Type.REAL
         return start <= high and (low < beyond or (last and low == beyond))
+
+
+def bias_of(columns: Sequence[SynthColumn], rest: str = f"become {OTHER!r}, or NULL where they are not text") -> str:
+    """Return which values are clamped, and what undeclared ones become."""
+    return bias_of_facts({column.name: column.fact for column in columns}, rest)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.noise.entropy import SystemEntropy, words64
 from discreet.plan.query import confidence_level
 from discreet.privacy.exact import Real, count, positive, probability
-from discreet.synth.domain import Floats, Integers, SynthColumn
+from discreet.synth.domain import Floats, Integers, SynthColumn, bias_of
 from discreet.synth.released import ModelCheck, Proved, digest_of
 from discreet.table import render
 
@@ -296,6 +296,8 @@ class Synthetic(Proved):
             warnings.append(model.promise)
         elif unseen:
             warnings.append(f"{unseen} pairs were not measured: what relates their columns is known through others.")
+        if bias := bias_of(model.columns):
+            warnings.append(bias)
         if merged:
             warnings.append(f"Rare values were merged, and are equally likely: {', '.join(merged)}.")
         report = SyntheticReport(tuple(found), tuple(warnings))
