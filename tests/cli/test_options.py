@@ -106,6 +106,13 @@ def test_values_are_read_by_the_rules_of_csv(text: str, keys: list[object]) -> N
     assert [type(key) for key in found] == [type(key) for key in keys]
 
 
+def test_values_in_single_quotes_are_taken_for_a_slip() -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        ValuesOf().convert("sex='F','M'", None, None)
+    assert "write --values sex=F,M;" in (caught.value.hint or "")
+    assert ValuesOf().convert("""s="'F'",o'k""", None, None) == ("s", ["'F'", "o'k"])
+
+
 @pytest.mark.parametrize("text", ["region", "region=", "=a,b", ""])
 def test_values_with_a_part_missing_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidParameter) as caught:

@@ -8,6 +8,7 @@ from contextlib import closing
 from fractions import Fraction
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import discreet as dp
@@ -318,3 +319,38 @@ def planned(sql: str, unit: PrivacyUnit, relation: Relation = Relation.ADD_REMOV
         ]  # fmt: skip
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, **asked}
     return make_query(sql, tables, **options)
+
+
+def test_slips_and_dear_ways_are_said_from_public_facts_alone() -> None:
+    people = {"uid": [1], "sex": ["F"], "ill": ["no"], "place": ["a"], "age": [1]}
+    source = {
+        "u": pd.DataFrame(people),
+        "stays": pd.DataFrame({"uid": [1], "ward": ["x"]}),
+        "places": pd.DataFrame({"place": ["a", "b"], "size": [10, 20]}),
+    }
+    facts = {"sex": Values("F", "M"), "ill": Values("yes", "no"), "ward": Values("x"), "age": Range(0, 9)}
+    fewer = "If 'u' has one row for each 'uid', contribution bounds of 1 have less noise."
+    yess, female = (
+        "'yess' is none of the known values of 'ill': perhaps 'yes' is meant.",
+        "'Female' is none of the known values of 'sex': these are 'F', 'M'.",
+    )
+    free = (
+        "'size' of the public table 'places' is noisy here and costs ε: where a group has one value of it, it is exact "
+    )
+    with dp.connect(source, unit=dp.PrivacyUnit("uid", 2, 2), public=["places"], columns=facts, population="p",
+                    budget=dp.Budget(9), ledger=":memory:") as session:  # fmt: skip
+        for sql, said in {
+            "SELECT COUNT(*) FROM u WHERE ill = 'yess' AND sex <> 'Female'": [female, yess, fewer],
+            "SELECT AVG(age) FILTER (WHERE ill IN ('yess', 'no')) FROM u": [yess, fewer],
+            "WITH t AS (SELECT * FROM u WHERE 'yess' = ill) SELECT COUNT(*) FROM t": [yess, fewer],
+            "SELECT COUNT(*) FROM u JOIN stays s ON u.uid = s.uid WHERE ward = 'x' AND ill = 'yess'": [yess],
+            "SELECT COUNT(*) FROM u WHERE ill = 'yes' AND upper(sex) = 'Female'": [fewer],
+            "SELECT ward, COUNT(*) FROM stays GROUP BY ward": [],
+            "SELECT p.place, MAX(size) FROM u JOIN places p ON u.place = p.place GROUP BY p.place": [
+                f"{free}and free in GROUP BY.",
+                fewer,
+            ],
+            "SELECT MAX(size) FROM u JOIN places p ON u.place = p.place": [fewer],
+        }.items():
+            found = [n for n in session.plan(sql, epsilon=1).notes if not n.startswith(("Trunc", "In no group"))]
+            assert sorted(found) == sorted(said), sql

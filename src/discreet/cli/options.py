@@ -118,7 +118,14 @@ class ValuesOf(_Param):
                 hint="write --values region=north,south; quote a value that has a comma: "
                 "--values 'city=\"Paris, TX\",Rome'",
             )
-        return column, _keys(fields(f"--values {column}", keys))
+        found = fields(f"--values {column}", keys)
+        if any(len(text) > 1 and text[0] == text[-1] == "'" and not quoted for text, quoted in found):
+            bare = ",".join(text.strip("'") for text, _ in found)
+            raise InvalidParameter(
+                f"--values {column} has values in single quotes, which would be part of them.",
+                hint=f"write --values {column}={bare}; around a value that has such quotes itself, double ones",
+            )
+        return column, _keys(found)
 
 
 class NamedTable(_Param):

@@ -6,11 +6,12 @@ Every sentence follows from the plan alone, so that it is the same whatever the 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from discreet.catalog.schema import Fact, Range, Values
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
 from discreet.plan.measures.lattice_value import LatticeValue
@@ -18,11 +19,11 @@ from discreet.plan.quantile_tree.binned import BEYOND
 from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.question import Question, shows_present
 from discreet.privacy.guarantee import decimal
-from discreet.query.expr import Expr, Literal
+from discreet.query.expr import Expr, Literal, columns_of, walk
 from discreet.query.functions.calendar import EPOCH
 from discreet.query.narrowing import terms_of
 from discreet.query.ranges import range_of
-from discreet.query.relation.node import MOST_PARTS, TextParts, is_once, nodes_in
+from discreet.query.relation.node import MOST_PARTS, Join, Project, Reach, TableScan, TextParts, is_once, nodes_in
 
 if TYPE_CHECKING:
     from discreet.mechanisms.rounds import Selection
@@ -42,6 +43,9 @@ def notes(plan: Decided) -> tuple[str, ...]:
         undeclared(plan.question),
         missing(plan),
         present(plan.question),
+        *unlisted(plan.question),
+        *public_read(plan.question),
+        one_row_each(plan),
     )
     return tuple(sentence for sentence in found if sentence)
 
@@ -160,6 +164,83 @@ def undeclared(question: Question) -> str:
         found.append(f"{names} are together no listed key")
     where = "In no group" if question.outer.sets is None else "In no group and no total"
     return f"{where}: rows in which {', or '.join(found)}." if found else ""
+
+
+def unlisted(question: Question) -> Iterator[str]:
+    """Yield each constant that is compared with a column of listed values and is none of them: a slip, perhaps."""
+    places = _origins(question)
+    for each in dict.fromkeys(e for expr in _row_level(question) for e in walk(expr)):
+        args = each.args_of("=", "<>", "in")
+        own = [place for a in args if a.column is not None and (place := places.get(a.column))]
+        facts = [(column, fact) for table, column in own if isinstance(fact := table.facts.get(column), Values)]
+        for column, fact in facts if len(facts) == 1 else ():
+            for other in (a for a in args if isinstance(a, Literal) and a.value not in (None, *fact.values)):
+                spelled = {str(v).casefold(): v for v in fact.values[:_LISTED]}
+                near = difflib.get_close_matches(str(other.value).casefold(), spelled, n=1)
+                listed = ", ".join(map(repr, fact.values[:5])) + (", …" if len(fact.values) > 5 else "")
+                known = f"perhaps {spelled[near[0]]!r} is meant" if near else f"these are {listed}"
+                yield f"{other.value!r} is none of the known values of {column!r}: {known}."
+
+
+def public_read(question: Question) -> Iterator[str]:
+    """Yield each column of a public table of which a noisy quantile, least or largest value is taken in groups."""
+    places = _origins(question)
+    for value in dict.fromkeys(t.shape.value.expr for t in question.trees if question.keys.exprs):
+        own = [places[n] for n in columns_of(value) if n in places]
+        if own and all(table.public for table, _ in own):
+            named = " and ".join(dict.fromkeys(repr(column) for _, column in own))
+            tables = " and ".join(dict.fromkeys(repr(table.name) for table, _ in own))
+            yield (
+                f"{named} of the public table {tables} is noisy here and costs ε: where a group has one value of it, "
+                "it is exact and free in GROUP BY."
+            )
+
+
+def one_row_each(plan: Decided) -> str:
+    """Return that caps of 1 have less noise, where a table is called as the people are whose ids it holds."""
+    question = plan.question
+    tables = (question.table,) if question.relation is None else question.relation.tables
+    private = [t for t in tables if not t.public]
+    unit = private[0].unit if private else question.table.unit
+    if len(private) != 1 or unit.column is None or unit.caps is None or not capped(plan):
+        return ""
+    table, column = private[0].name.casefold(), unit.column.casefold()
+    if max(unit.caps) == 1 or column not in {f"{stem}{_}id" for stem in (table, table[:-1]) for _ in ("_", "")}:
+        return ""
+    return f"If {private[0].name!r} has one row for each {unit.column!r}, contribution bounds of 1 have less noise."
+
+
+def _origins(question: Question) -> dict[str, tuple[TableSchema, str]]:
+    """Return of which table each column is that the question and its relation name, as far as it is one of a table."""
+    if question.relation is None:
+        return {name: (question.table, name) for name in question.table.columns}
+    found: dict[str, tuple[TableSchema, str]] = {}
+    for node in reversed([*nodes_in(question.relation.node)]):
+        match node:
+            case TableScan() | Reach():
+                found |= {here.name: (node.table, there) for here, there in node.columns}
+            case Join():
+                found |= {here.name: found[there.name] for here, there in node.columns if there.name in found}
+            case Project():
+                found |= {here.name: found[e.column] for here, e in node.outputs if e.column in found}
+    return found
+
+
+def _row_level(question: Question) -> Iterator[Expr]:
+    """Yield the expressions over rows that the question has, and those of its relation."""
+    nodes = () if question.relation is None else nodes_in(question.relation.node)
+    for node in nodes:
+        yield from [e for _, e in node.outputs] if isinstance(node, Project) else []
+        condition = node.where if isinstance(node, Project) else node.on if isinstance(node, Join) else None
+        yield from [] if condition is None else [condition]
+    yield from [*([] if question.where is None else [question.where]), *question.keys.exprs]
+    for value in (value for m in question.measures for _, value in m.parts):
+        yield from [value.expr if isinstance(value, LatticeValue) else value] if value is not None else []
+    yield from (t.shape.value.expr for t in question.trees if t.shape.listed is None)
+
+
+_LISTED = 1000
+"""Of how many listed values one is sought that is near."""
 
 
 def missing(plan: Decided) -> str:
