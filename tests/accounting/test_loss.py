@@ -130,7 +130,7 @@ def test_equal_losses_are_equal_however_they_came_about() -> None:
 
 
 def test_a_loss_says_in_words_what_it_is() -> None:
-    assert repr(accounting.gaussian(2)) == "PrivacyLoss: μ = 0.5 (Gaussian)"
+    assert repr(accounting.gaussian(2)) == "PrivacyLoss: μ = 0.5 (Gaussian: ε = 2.254 at δ = 1e-06)"
     assert repr(accounting.zcdp("1/8")) == "PrivacyLoss: ρ = 0.125 (zCDP)"
     assert repr(accounting.zcdp("1/8") + accounting.approximate(0, 1e-6)) == (
         "PrivacyLoss: ρ = 0.125 (zCDP, apart from δ = 1e-06)"

@@ -56,6 +56,8 @@ def test_the_better_candidate_is_chosen_and_says_what_all_cost(monkeypatch: pyte
     assert found.candidate == 1
     assert found.score > 0.7
     assert found.model.loss_.epsilon(1e-6) == found.loss.epsilon(1e-6) == 60
+    assert repr(found).startswith("ChosenModel(candidate 1, LogisticRegression: score ")
+    assert repr(found).endswith("; PrivacyLoss: ε = 60, δ = 1e-06)")
 
 
 def test_no_run_costs_more_than_the_theorem_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:

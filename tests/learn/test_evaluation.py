@@ -171,3 +171,56 @@ def test_a_session_evaluates_discreets_own_models_once() -> None:
             s.evaluate(Odd().fit(X, Y), **asked, epsilon=1)
         with pytest.raises(InvalidParameter, match="the model has 2"):
             s.evaluate(model, features=["a"], target="y", epsilon=1)
+
+
+class Bare:
+    """A model of another library's: it has `predict`, and nothing of scikit-learn's."""
+
+    def predict(self, X: Any) -> Any:
+        return np.array(["no", "yes"])[(X[:, 0] > 0).astype(int)]
+
+
+class Half(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """One that cannot be fitted."""
+
+    predict = Bare.predict
+
+
+@pytest.mark.parametrize("model", [Bare(), Half()], ids=["bare", "half"])
+def test_any_object_with_predict_is_measured(model: Any) -> None:
+    told = np.where(X[:, 0] > 0, "yes", "no")
+    assert evaluate(model, X, told, epsilon=100, classes=["no", "yes"]).errors.value <= 2
+    with pytest.raises(MissingBounds, match="classes="):
+        evaluate(model, X, told, epsilon=1)
+    with pytest.raises(InvalidParameter, match="with predict, not object"):
+        evaluate(object(), X, told, epsilon=1, classes=["no", "yes"])
+
+
+def test_a_regressor_without_tags_is_told_by_its_target() -> None:
+    class Doubles:
+        def predict(self, X: Any) -> Any:
+            return 2 * X[:, 0]
+
+    assert evaluate(Doubles(), X, 2 * X[:, 0], epsilon=50, target=(-4, 4)).mae.value < 0.01
+
+
+def test_numbers_that_noise_alone_could_give_are_said_to_be_so() -> None:
+    model = MODEL.fit(X, Y)
+    assert "spelled" not in str(evaluate(model, X, Y, epsilon=1))
+    assert "spelled" in str(evaluate(model, X, np.where(Y > 0, "Yes", "No"), epsilon=1))
+    with pytest.raises(InvalidParameter, match="different lengths"):
+        evaluate(model, X, Y[1:], epsilon=1)
+
+
+def test_public_labels_are_those_that_are_not_missing() -> None:
+    told = np.where(Y > 0, "yes", "no").astype(object)
+    told[:5], told[5:9] = None, np.nan
+    fitted = LogisticRegression(**GIVEN, classes="public").fit(X, told)
+    assert fitted.classes_.tolist() == ["no", "yes"]
+
+
+def test_a_slip_in_the_name_of_a_bound_is_named() -> None:
+    frame = pd.DataFrame(X, columns=["age", "hours"])
+    bounds = {"age": dp.Range(-2, 2), "hour": dp.Range(-2, 2)}
+    with pytest.raises(MissingBounds, match="'hour', which is no column of X"):
+        LogisticRegression(epsilon=1, delta=1e-6, bounds=bounds, classes=[0, 1]).fit(frame, Y)

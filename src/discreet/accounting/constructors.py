@@ -84,7 +84,7 @@ def gaussian(noise_multiplier: Real) -> PrivacyLoss:
     It holds in any dimension, and for noise that is rounded afterwards.
 
     >>> gaussian(noise_multiplier=2)
-    PrivacyLoss: μ = 0.5 (Gaussian)
+    PrivacyLoss: μ = 0.5 (Gaussian: ε = 2.254 at δ = 1e-06)
     """
     n, d = positive("noise_multiplier", noise_multiplier).as_integer_ratio()
     return _one(GaussianEvent(coprime(d * d, n * n)))

@@ -363,7 +363,8 @@ class PrivacyLoss:
         if simple is not None:
             return f"{several}ε = {decimal(simple)}{apart or ' (pure)'}{whom}"
         if self.mu_squared is not None:
-            return f"{several}μ = {float(self.mu_squared) ** 0.5:.6g} (Gaussian)"
+            at = f"ε = {self.epsilon(delta=1e-6):.4g} at δ = 1e-06"
+            return f"{several}μ = {float(self.mu_squared) ** 0.5:.6g} (Gaussian: {at})"
         uses = max(_uses(choice) for choice in self._choices)
         if self.relation is not None:
             return f"{several}{uses} use{'s' * (uses != 1)}{whom}{apart}"

@@ -51,6 +51,8 @@ _NAMES = {
     "public": "--public",
     "budget": "--budget",
     "assuming": "--assuming",
+    "classes": "--classes",
+    "features": "--features",
     "tables": "--unit-path",
     "links": "--link",
     "unit": "--unit",
@@ -68,13 +70,19 @@ def for_command_line(text: str) -> str:
     >>> for_command_line("columns={'age': dp.Range(0, 120)}, or pass delta=1e-6")
     '--range age=0:120, or pass --delta 1e-6'
     """
-    text, found, at = text.partition(", or in Python ")[0], "", 0
+    text, found, at, column = (
+        text.partition(", or in Python ")[0].replace("X, in a session out of ", ""),
+        "",
+        0,
+        "COLUMN",
+    )
     while (start := _STARTS.search(text, at)) is not None:
         end = _end(text, start.end("name") + 1 if start["name"] else start.end() - 1)
-        said = _option(text[start.start() : end])
+        said = _option(text[start.start() : end], column)
         if said is None:
             end = start.end()
             said = text[start.start() : end]
+        column = named[1] if (named := re.match(r"--(?:range|values) (\w+)=", said)) else column
         found, at = found + _bare(text[at : start.start()]) + said, end
     return (found + _bare(text[at:])).replace(", when you connect", "")
 
@@ -106,8 +114,8 @@ def _end(text: str, at: int) -> int:
     return len(text)
 
 
-def _option(code: str) -> str | None:
-    """Return an argument or a call as options; None where it has none."""
+def _option(code: str, column: str) -> str | None:
+    """Return an argument or a call as options, a call those of this column; None where it has none."""
     call = code if code.endswith(")") and not re.match(r"[a-z_]+=", code) else f"f({code})"
     try:
         parsed = ast.parse(call.replace("…", "..."), mode="eval").body
@@ -116,7 +124,7 @@ def _option(code: str) -> str | None:
     if not isinstance(parsed, ast.Call) or not (parsed.keywords or call is code):
         return None
     if call is code:
-        return _of_call(parsed, "COLUMN")
+        return _of_call(parsed, column)
     argument = parsed.keywords[0]
     return None if argument.arg is None else _of_argument(argument.arg, argument.value)
 
@@ -130,9 +138,9 @@ def _of_argument(name: str, value: ast.expr) -> str | None:
         case "columns" | "error" | "assuming" | "tables" | "links", ast.Dict():
             pairs = [(_text(k), v) for k, v in zip(value.keys, value.values, strict=True) if k is not None]
             return " ".join(said for k, v in pairs if (said := _of_pair(name, k, v)))
-        case "public" | "names", ast.List():
+        case "public" | "names" | "classes" | "features", ast.List():
             texts = [_text(e) for e in value.elts]
-            return f"--names {','.join(texts)}" if name == "names" else " ".join(f"--public {t}" for t in texts)
+            return " ".join(f"--public {t}" for t in texts) if name == "public" else f"--{name} {','.join(texts)}"
         case "fresh", ast.Constant(True):
             return "--fresh"
         case _, _ if name in _PLAIN:

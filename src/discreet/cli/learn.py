@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,11 +15,13 @@ from discreet.cli.options import Amount, QueryCommand, between, fields, question
 from discreet.cli.output import amounts, spelled
 from discreet.cli.question import QueryCall
 from discreet.cli.waiting import charging, waiting
-from discreet.errors import InvalidParameter
+from discreet.errors import BudgetExceeded, InvalidParameter
 from discreet.privacy.exact import positive
+from discreet.privacy.guarantee import decimal
 
 if TYPE_CHECKING:
     from discreet.engine.session import Session
+    from discreet.plan.plan import Plan
 
 MODELS = {
     "logistic": "LogisticRegression",
@@ -103,6 +109,10 @@ def command(
         raise InvalidParameter("the model has no file to be written to.", hint="-o model.json, or --plan")
     if measured is not None and kind not in PREDICTING:
         raise InvalidParameter(f"--evaluate measures predictions, and {kind} has none.", hint="leave --evaluate out")
+    if evaluate_where is not None and measured is None:
+        raise InvalidParameter(
+            "--evaluate-where is for --evaluate, which is missing.", hint="--evaluate 0.5, the ε of the evaluation"
+        )
     if classes is not None:
         if target is None:
             raise InvalidParameter("--classes are labels of --target, which is missing.", hint="--target COLUMN")
@@ -110,6 +120,8 @@ def command(
     from discreet.backends.sources import table_name
 
     name = table or (table_name(words[0]) if words else "rows")
+    if asked["unit"] is not None and asked["max_groups"] is asked["max_contributions"] is None:
+        asked["max_groups"] = 1  # rows of a fit have no groups
     stand_in = f'SELECT COUNT(*) AS n FROM "{name}"'  # asks for nothing that the model does not need
     call = QueryCall.taken_from({**_NOT_ASKED, **asked, "words": (*words, stand_in)})
     if call.epsilon is None:
@@ -123,10 +135,18 @@ def command(
         relation = next(iter(session.accounts.values())).relation.value
         model = getattr(learn, MODELS[kind])(**given, relation=relation)
         if only_plan:
-            _say_plan(session, model, {**rows, "where": where}, as_json=as_json)
+            _say_plan(session, model, {**rows, "where": where}, measured, as_json=as_json)
             return
-        with charging(call.shown, as_json=as_json), waiting("fitting the model", quiet=as_json):
-            fitted = session.fit(model, **rows, where=where, fresh=fresh)
+        if measured is not None:
+            _refuse_costlier(session.plan_fit(model, **rows, where=where), measured, session)
+        assert file is not None
+        replaced = " in place of the file that was there" * Path(file).exists()
+        with warnings.catch_warnings(record=True) as warned, charging(call.shown, as_json=as_json):
+            warnings.simplefilter("always")
+            with waiting("fitting the model", quiet=as_json):
+                fitted = session.fit(model, **rows, where=where, fresh=fresh)
+        for warning in warned:
+            output.remark(f"Note: {warning.message}")
         try:
             fitted.save(file)
         except OSError as error:
@@ -144,14 +164,18 @@ def command(
                 "fresh": fresh,
             }
             with charging(call.shown, as_json=as_json), waiting("measuring the model", quiet=as_json):
-                found = session.evaluate(fitted, **rows, **how)
+                try:
+                    found = session.evaluate(fitted, **rows, **how)
+                except BudgetExceeded as refusal:
+                    refusal.message += f" {file} is written, and paid for."
+                    raise
         if as_json:
             numbers = {} if found is None else {n: v._asdict() for n, v in found.numbers.items()}
             told = {"model": file, "features": fitted.feature_names_in_.tolist(), "stored": fitted.stored}
             told |= {"evaluation": numbers, "population": session.population}
             output.say_json({**told, "remaining": amounts(session.remaining), "explanation": fitted.explain()})
             return
-        output.say(f"Wrote {file}: {fitted._explained()}")
+        output.say(f"Wrote {file}{replaced}: {fitted._explained()}")
         if bias := fitted._bias():
             output.remark(bias)
         if found is not None:
@@ -197,10 +221,31 @@ def _parameters(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     return {own[name]: value for name, value in given.items() if value is not None}
 
 
-def _say_plan(session: Session, model: Any, rows: dict[str, Any], *, as_json: bool) -> None:
-    """Say what a fit would cost."""
+def _say_plan(session: Session, model: Any, rows: dict[str, Any], measured: Fraction | None, *, as_json: bool) -> None:
+    """Say what a fit and its evaluation would cost."""
     plan = session.plan_fit(model, **rows)
+    fit = plan.payers[0].guarantee
+    cost = replace(fit, epsilon=fit.epsilon + (measured or 0))
     if as_json:
-        output.say_json({"cost": amounts(plan.payers[0].guarantee), "explanation": plan.explain()})
+        output.say_json({"cost": amounts(cost), "explanation": plan.explain()})
         return
-    output.say(f"It would cost {plan.price}.\n\n{plan.explain()}")
+    split = "" if measured is None else f": {plan.price} for the fit, and ε = {decimal(measured)} for its evaluation"
+    output.say(f"It would cost {spelled(cost)}{split}.\n\n{plan.explain()}")
+
+
+def _refuse_costlier(plan: Plan, measured: Fraction, session: Session) -> None:
+    """Refuse an evaluation that the account cannot pay beside a fit that is not stored, before the fit is charged.
+
+    Raises:
+        BudgetExceeded: nothing was charged.
+    """
+    left = plan.left  # None where the fit itself will be refused
+    if left is not None and left.epsilon < session.remaining.epsilon and measured > left.epsilon:
+        asked, has = f"ε = {decimal(measured)}", spelled(left)
+        raise BudgetExceeded(
+            f"{session.population!r}: the evaluation needs {asked}, and the fit ({plan.price}) leaves {has}. "
+            "Nothing was charged.",
+            asked=asked,
+            left=has,
+            hint=f"--evaluate {decimal(left.epsilon)} would fit" if left.epsilon else "leave --evaluate out",
+        )

@@ -14,12 +14,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.errors import DiscreetError, InvalidParameter
+from discreet.errors import DiscreetError, InvalidParameter, MissingBounds
 from discreet.privacy.guarantee import Approximate, Budget, decimal
 from discreet.table import visible
 
@@ -68,8 +69,12 @@ def error(problem: DiscreetError, *, as_json: bool, typed: Sequence[str] = ()) -
 
     def for_command_line(text: str) -> str:
         said = hints.for_command_line(text)
-        return said.replace("--max-groups 3 ", "") if typed[:1] == ["synth"] else said  # its rows have no groups
+        return said.replace("--max-groups 3 ", "") if rows_alone else said
 
+    rows_alone = typed[:1] in (["synth"], ["learn"])  # they read rows: there are no groups, and no --bounds
+    if rows_alone and any(fact.kind == "caps" for fact in problem.missing):
+        rows = {"what": "how many rows of one person are read, 1 where each has one", "instead": ""}
+        problem = MissingBounds.of([replace(f, **rows) if f.kind == "caps" else f for f in problem.missing])
     added = " ".join(for_command_line(fact.say) for fact in problem.missing if fact.kind not in ("", "policy"))
     line = f"{_quoted(['discreet', *typed])} {added}" if added and typed else ""
     message, hint = for_command_line(problem.message), _ended(for_command_line(problem.hint))
@@ -79,7 +84,8 @@ def error(problem: DiscreetError, *, as_json: bool, typed: Sequence[str] = ()) -
 def usage_error(problem: click.UsageError, *, as_json: bool) -> None:
     """Print a wrong call: what is wrong, and which help to read."""
     where = problem.ctx.command_path if problem.ctx else "discreet"
-    failure("UsageError", _ended(problem.format_message()), f"`{where} --help` shows how to call it.", as_json=as_json)
+    message = " ".join(problem.format_message().split())
+    failure("UsageError", _ended(message), f"`{where} --help` shows how to call it.", as_json=as_json)
 
 
 def unexpected(*, as_json: bool) -> None:

@@ -30,7 +30,7 @@ from discreet.errors import InternalError, InvalidParameter
 from discreet.learn.asked import AskedColumns, DeclaredRows
 from discreet.learn.estimator import PrivateEstimator, listed_rows
 from discreet.learn.evaluation import EvaluatedTarget, Evaluating, evaluate, is_own
-from discreet.learn.features import cell_by_cell
+from discreet.learn.features import cell_by_cell, occurring_labels
 from discreet.mechanisms.draws import BestOfRuns
 from discreet.noise.bernoulli import bernoulli
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
@@ -70,6 +70,10 @@ class ChosenModel:
     score: float
     loss: PrivacyLoss
 
+    def __repr__(self) -> str:
+        kind = type(self.model).__name__
+        return f"ChosenModel(candidate {self.candidate}, {kind}: score {self.score:.4g}; {self.loss})"
+
 
 def choose(
     candidates: Sequence[PrivateEstimator], X: Any, y: Any, *, epsilon: Real, delta: Real = 0, runs: int | None = None
@@ -81,7 +85,8 @@ def choose(
         X: an array or a frame, one row a person.
         y: a label or a number a row.
         epsilon: the ε to be spent in all.
-        delta: the δ to be spent in all; with 0 all candidates are fitted with δ = 0.
+        delta: the δ to be spent in all; with 0 all candidates are fitted with δ = 0, which the solver "gradient" and
+            trees do not take.
         runs: how many runs there are on average: 4 for each candidate by default.
 
     Guarantee:
@@ -106,7 +111,7 @@ def choose(
     if len(rows) != len(told):
         raise InvalidParameter("X and y have different lengths.")
     public = all(isinstance(own := getattr(model, "classes", None), str) and own == "public" for model in candidates)
-    occurring = np.unique(np.asarray(told.tolist())).tolist() if public else None
+    occurring = occurring_labels(told).tolist() if public else None
 
     def one(place: int) -> tuple[float, PrivateEstimator]:
         model = clone(candidates[place]).set_params(epsilon=run.epsilon, delta=d)
@@ -154,7 +159,10 @@ class _Run:
         events = [*loss.events]
         if not self.law.delta:
             if any(event.pure is None or event.failure for event, _ in events):
-                raise InvalidParameter("a candidate needs δ.", hint="delta=1e-6, or solver='objective'")
+                raise InvalidParameter(
+                    "a candidate needs δ, since its solver draws Gaussian noise.",
+                    hint="delta=1e-6; or for δ = 0 candidates with solver='objective', or GaussianNB",
+                )
             held = sum((n * (event.pure or 0) for event, n in events), Fraction(0)) <= self.epsilon
         else:
             if any(event.mu_squared is None or event.failure for event, _ in events):

@@ -226,7 +226,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if listed:
             raise InvalidParameter(
                 f"{type(self).__name__} takes numbers, and {listed[0]!r} has declared values.",
-                hint="leave the column out of X",
+                hint="leave the column out of X, in a session out of features=",
             )
 
     def _check_frame(self, X: Any, names: list[str], *, reset: bool) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import beta, norm
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.accounting.loss import PrivacyLoss
@@ -57,6 +58,10 @@ _FINE = 20  # bits of a regressor's sums
 _BLOCK = 256  # rows that a model of somebody else's is asked at a time
 _TRIES = 1000  # draws of the noise for an interval of what is no sum
 _FAR = 1e9  # the largest 1 − R²
+_LENGTHS = "X and y have different lengths."
+_NONE = (
+    "Noise alone could give these numbers: too few rows have a declared label. Are the labels spelled as in the data?"
+)
 
 
 class EvaluatedNumber(NamedTuple):
@@ -98,6 +103,7 @@ class Evaluation:
     confidence: float
     confusion: NDArray[np.int64] | None = None
     calibration: tuple[tuple[float, float, float | None], ...] = ()
+    _note: str = field(default="", repr=False, compare=False)
     _receipt: Any = field(default=None, repr=False, compare=False)
     _planned: str = field(default="", repr=False, compare=False)
 
@@ -128,7 +134,7 @@ class Evaluation:
         return found
 
     def __str__(self) -> str:
-        return "\n".join(f"{name}: {number}" for name, number in self.numbers.items())
+        return "\n".join([*(f"{name}: {n}" for name, n in self.numbers.items()), *filter(None, [self._note])])
 
 
 def evaluate(
@@ -149,7 +155,7 @@ def evaluate(
     fails and where its label is not declared, it made a mistake.
 
     Args:
-        model: fitted; of discreet.learn or any other with `predict`.
+        model: fitted; of discreet.learn or any object with `predict`, which returns a label or a number for each row.
         X: rows that it was not fitted to.
         y: their labels or numbers.
         epsilon: the ε to be spent.
@@ -194,23 +200,33 @@ class EvaluatedTarget:
 
     @classmethod
     def of(cls, model: Any, classes: Any, target: Any) -> EvaluatedTarget:
-        check_is_fitted(model)
         own = is_own(model)
-        if is_classifier(model):
+        if isinstance(model, type) or not callable(getattr(model, "predict", None)):
+            raise InvalidParameter(
+                f"evaluate takes a fitted model with predict, not {type(model).__name__}.",
+                hint="an object whose predict(X) returns a label or a number for each row of X",
+            )
+        if isinstance(model, BaseEstimator) and hasattr(model, "fit"):
+            check_is_fitted(model)
+        kind = _kind_of(model) or ("classifier" if classes is not None else "regressor" if target is not None else "")
+        if kind == "classifier":
             given = model.classes_.tolist() if own else classes
             if given is None:
                 raise MissingBounds(
                     "evaluate needs classes=, which must not be read from the data.", hint="classes=[LABEL, LABEL]"
                 )
             return cls(labels=tuple(given), scored=own and len(given) == 2)
-        if is_regressor(model):
+        if kind == "regressor":
             if not own and target is None:
                 raise MissingBounds(
                     "evaluate needs target=, which must not be read from the data.", hint="target=(LOW, HIGH)"
                 )
             column = model._target if own else DeclaredColumn.of("y", fact_of("target", target))
             return cls(target=(column.low, column.high))
-        raise InvalidParameter(f"{type(model).__name__} is neither a classifier nor a regressor.")
+        raise MissingBounds(
+            f"Nothing says whether {type(model).__name__} predicts labels or numbers.",
+            hint="classes=[LABEL, LABEL], or target=(LOW, HIGH)",
+        )
 
     @property
     def guesses(self) -> int:
@@ -227,7 +243,7 @@ class EvaluatedTarget:
     def columns_of(self, model: Any, X: Any, y: Any) -> tuple[dict[str, NDArray[Any]], int]:
         """Return the columns of rows that are here."""
         told = cell_by_cell(y).reshape(-1)
-        found, scores = _answers(model, X, len(told))
+        found, scores = _answers(model, X, len(told), numbers=self.target is not None)
         if self.target is not None:
             return self.errors(DeclaredColumn("y", *self.target).read(told), found), len(told)
         labels = np.full(len(told), len(self.labels))
@@ -332,7 +348,8 @@ class Evaluating(DeclaredRows):
             z = self.model._features.scores(read, self.model._weights, n)
             found, scores = self.model.answers_of(z), z[:, 0]
         else:
-            found = _asked_twice(self.model, rows_as_given(self.columns, read, self.model), n)
+            rows = rows_as_given(self.columns, read, self.model)
+            found = _asked_twice(self.model, rows, n, numbers=self.asked.target is not None)
         if self.asked.target is not None:
             low, high = self.asked.target
             return self.asked.errors(np.clip(people.real("y") + self.middle, low, high), found)
@@ -379,7 +396,8 @@ class Evaluating(DeclaredRows):
             half = BINS // 2
             by_label = np.stack([by_label[:, :half].sum(axis=1), by_label[:, half:].sum(axis=1)], axis=1)
         confusion = np.clip(by_label, -(2.0**62), 2.0**62).astype(np.int64)
-        return Evaluation(numbers, loss, level, confusion, calibration, receipt, planned)
+        few = sum(state["mistakes"]) <= 2 * laws["mistakes"].quantile(self.confidence)
+        return Evaluation(numbers, loss, level, confusion, calibration, _NONE * few, receipt, planned)
 
     def score(self, state: Any) -> float:
         """Return the noisy accuracy of a state; of a regressor the mean error, below 0."""
@@ -589,27 +607,36 @@ def _check_numbers(model: Any, what: EvaluatedTarget) -> None:
         )
 
 
-def _answers(model: Any, X: Any, n: int) -> tuple[Any, Floats | None]:
+def _kind_of(model: Any) -> str:
+    """Return what scikit-learn takes a model for: "classifier", "regressor", or nothing."""
+    with suppress(AttributeError, TypeError):  # what is no estimator has no tags
+        return "classifier" if is_classifier(model) else "regressor" if is_regressor(model) else ""
+    return ""
+
+
+def _answers(model: Any, X: Any, n: int, *, numbers: bool) -> tuple[Any, Floats | None]:
     """Return the predictions and, of two classes, probabilities of the second; NaN or None where a model failed."""
     if is_own(model):
         scores = model._scores(X)
+        if len(scores) != n:
+            raise InvalidParameter(_LENGTHS)
         own = model.answers_of(scores)
-        return (own if is_regressor(model) else model.classes_[own]), scores[:, 0]
+        return (own if numbers else model.classes_[own]), scores[:, 0]
     nested = isinstance(X, list | tuple) and len(X) and isinstance(X[0], list | tuple | np.ndarray)
     rows = X if hasattr(X, "iloc") else listed_rows(X) if nested else cell_by_cell(X)
     if len(rows) != n:
-        raise InvalidParameter("X and y have different lengths.")
-    return _asked_twice(model, rows, n), None
+        raise InvalidParameter(_LENGTHS)
+    return _asked_twice(model, rows, n, numbers=numbers), None
 
 
-def _asked_twice(model: Any, rows: Any, n: int) -> Any:
+def _asked_twice(model: Any, rows: Any, n: int, *, numbers: bool) -> Any:
     """Return the answers of somebody else's model for `n` rows, or NaN or None; nothing else of it leaves."""
     taken = rows.iloc.__getitem__ if hasattr(rows, "iloc") else rows.__getitem__
     found: list[Any] = []
     with silent():
         for first in range(0, n, _BLOCK):
             found += _of_block(model, taken, np.arange(first, min(first + _BLOCK, n)))
-    return np.array([number(one) for one in found], np.float64) if is_regressor(model) else found
+    return np.array([number(one) for one in found], np.float64) if numbers else found
 
 
 def _of_block(model: Any, taken: Any, places: NDArray[np.int64]) -> list[Any]:

@@ -215,13 +215,14 @@ def read_bounds(bounds: Any, names: Sequence[str], *, named: bool) -> tuple[Decl
                 "bounds= has names, and X is an array without names of columns.",
                 hint="give a data frame, or a pair a column: bounds=[(17, 90), (1, 16)]",
             )
+        unknown = [name for name in bounds if name not in names]
         missing = [name for name in names if name not in bounds]
         if missing:
+            slip = f" bounds= has {unknown[0]!r}, which is no column of X." if unknown else ""
             raise MissingBounds(
-                f"The columns {', '.join(map(repr, missing))} have no declared bounds.",
+                f"The columns {', '.join(map(repr, missing))} have no declared bounds.{slip}",
                 hint=f"bounds={{{missing[0]!r}: dp.Range(LOW, HIGH)}}, or leave the column out of X",
             )
-        unknown = [name for name in bounds if name not in names]
         if unknown:
             raise InvalidParameter(f"bounds= has {unknown[0]!r}, which is no column of X.")
         return tuple(DeclaredColumn.of(name, fact_of(name, bounds[name])) for name in names)
@@ -293,6 +294,11 @@ def cell_by_cell(y: Any) -> NDArray[Any]:
     for place, cell in enumerate(y):
         found[place] = cell.item() if isinstance(cell, np.generic) else cell
     return found
+
+
+def occurring_labels(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the labels that occur, sorted; missing ones are none."""
+    return np.unique(np.array([cell for cell in labels.tolist() if cell is not None and _same(cell, cell)]))
 
 
 def equal(array: NDArray[Any], value: Any) -> NDArray[np.bool_]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,14 @@ from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.asked import FeatureRows
 from discreet.learn.descent import LinearDescent
 from discreet.learn.estimator import PrivateEstimator, parameters
-from discreet.learn.features import DeclaredColumn, Features, equal, fact_of
+from discreet.learn.features import DeclaredColumn, Features, equal, fact_of, occurring_labels
 from discreet.learn.gram import GramRegression
 from discreet.learn.losses import Floats, Hinge, Huber, Logistic, Poisson, RowLoss, Softmax, Squared
 from discreet.learn.objective import ObjectiveMinimum
 from discreet.privacy.exact import count
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
 
 OBJECTIVE = ("objective", "output")  # solvers that find the minimum itself, of two classes or of the Huber loss
 
@@ -103,6 +107,15 @@ class LinearModel(ScoredModel):
         """Return the features of a state."""
         return Features(self._columns, self.basis, self.knots)
 
+    def accept(self, plan: Plan, state: Any) -> None:
+        super().accept(plan, state)
+        sigma = [float(part.law.noise.sigma) for part in plan.parts if part.name == "count"]  # type: ignore[union-attr]  # Gaussian noise
+        if sigma and self._state["rows"] <= 3 * sigma[0]:
+            of, look = (
+                ("", "") if is_regressor(self) else (" with a declared label", " Are labels spelled as in the data?")
+            )
+            warnings.warn(f"Noise hides the number of rows{of}: it may be 0.{look}", UserWarning, stacklevel=2)
+
     def _take(self, state: Any) -> None:
         self._features, self._weights = self._made_of(state), np.array(state["weights"])
         self.steps_, self._clip = state["steps"], state.get("clip")
@@ -152,8 +165,8 @@ class _Classifier(ClassifierMixin, ScoredModel):  # type: ignore[misc]  # scikit
         labels = self._one_target(y, rows)
         if isinstance(self.classes, str):
             labels = np.asarray(y) if isinstance(y, list) else labels  # their types are no secret either
-            check_classification_targets(labels)
-            self.classes_ = np.unique(labels)
+            self.classes_ = occurring_labels(labels)
+            check_classification_targets(self.classes_)
         self._refuse_one()
         found = np.full(len(labels), len(self.classes_), np.float64)
         for k, label in enumerate(self.classes_.tolist()):
@@ -169,7 +182,8 @@ class _Classifier(ClassifierMixin, ScoredModel):  # type: ignore[misc]  # scikit
             self.classes = [value for value in target.values if value is not None]
         if self.classes is None or isinstance(self.classes, str):
             raise MissingBounds(
-                "The target has no declared values.", hint="columns={TARGET: dp.Values(…)}, or classes=[LABEL, LABEL]"
+                "The target has no declared values.",
+                hint="classes=[LABEL, LABEL], or its dp.Values(…), when you connect",
             )
         self._declared()
         self._refuse_one()

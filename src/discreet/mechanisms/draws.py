@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.convert import gdp_epsilon
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.binary_tree import BinaryTree
@@ -267,7 +268,9 @@ class BestOfRuns(DrawLaw):
 
     @property
     def name(self) -> str:
-        each = f"{'ρ' if self.delta else 'ε'} = {float(self.run):.6g}"
+        each = f"ε = {float(self.run):.6g}"
+        if self.delta:
+            each = f"ε = {gdp_epsilon(2 * self.run, self.delta):.6g} (ρ = {float(self.run):.6g})"
         return f"noise of its own: the best of runs at {each} each, whose hidden number is {self.runs:,} on average"
 
 

@@ -365,7 +365,8 @@ class Plan:
     def explain(self, name: str | None = None) -> str:
         """Return the derivation in the textbook's terms, with the numbers of this query, or of the one named."""
         if not self.outputs:
-            return "\n".join(["What a recipe draws of people's rows:", *part_reasons(self.claim_of_one)])
+            shown = f"It costs {self.price}. What is drawn of people's rows, with what bounds one unit's part (norms):"
+            return "\n".join([shown, *part_reasons(self.claim_of_one)])
         if self.outer is not None and name is None:
             parts = [f"{part}, measured:\n{self.explain(part)}" for part in self.outputs]
             results = "".join(f"{line}\n" for line in self.outer.results)

@@ -130,11 +130,16 @@ def part_reasons(claim: PlanClaim) -> list[str]:
             )
             why = f"a unit's part beyond {norms} counts 0, which is checked in integers; the code {whose}"
         sampled = "" if part.sampling is None else f", each on a secret sample of units ({part.sampling!r})"
+        often = "once" if part.times == 1 else f"at most {part.times:,} times"
         found.append(
-            f"Part {part.name!r}: {part.width:,} whole numbers of at most {part.rows:,} rows of a unit, drawn at most "
-            f"{part.times:,} times{sampled} with {part.law.name}; {why}."
+            f"Part {part.name!r}: {_many(part.width, 'whole number')} of at most {_many(part.rows, 'row')} of a unit, "
+            f"drawn {often}{sampled} with {part.law.name}; {why}."
         )
     return found
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def _check_price(part: PartClaim, relation: Relation) -> None:

@@ -77,7 +77,7 @@ def from_dp_accounting(event: object, *, relation: str | Relation = Relation.ADD
             out of range; the message says where in the event.
 
     >>> from_dp_accounting('{"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}')
-    PrivacyLoss: μ = 0.5 (Gaussian)
+    PrivacyLoss: μ = 0.5 (Gaussian: ε = 2.254 at δ = 1e-06)
     """
     node = parse(event) if isinstance(event, str) else event
     return _Reader(Relation.parse(relation)).loss(node, "event", 0)

@@ -38,7 +38,7 @@ def from_opacus(history: object) -> PrivacyLoss:
         InvalidParameter: an entry that is no such triple, or is out of range; the message says which.
 
     >>> from_opacus({"history": [(2.0, 1.0, 4)], "mechanism": "prv"})
-    PrivacyLoss: μ = 1 (Gaussian)
+    PrivacyLoss: μ = 1 (Gaussian: ε = 4.887 at δ = 1e-06)
     """
     entries = _entries(history)
     if not isinstance(entries, list | tuple):
