@@ -186,8 +186,8 @@ def test_rows_are_no_longer_than_1_and_hats_add_up() -> None:
     assert np.abs(values.sum(axis=1) / 2**12 / features.scale - 4).max() < 0.01
 
 
-def test_a_number_of_rows_that_noise_hides_is_warned_of() -> None:
+def test_a_number_of_rows_that_noise_hides_is_said() -> None:
     x = np.zeros((500, 1))
     model = LogisticRegression(epsilon=1, delta=1e-6, bounds=(-1, 1), classes=["Yes", "No"])
-    with pytest.warns(UserWarning, match="with a declared label: it may be 0. Are labels spelled"):
-        model.fit(x, np.array(["yes", "no"] * 250))
+    assert "look at the spelling of labels" in model.fit(x, np.array(["yes", "no"] * 250)).explain()
+    assert "spelling" not in model.fit(x, np.array(["Yes", "No"] * 250)).explain()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -141,12 +140,8 @@ def command(
             _refuse_costlier(session.plan_fit(model, **rows, where=where), measured, session)
         assert file is not None
         replaced = " in place of the file that was there" * Path(file).exists()
-        with warnings.catch_warnings(record=True) as warned, charging(call.shown, as_json=as_json):
-            warnings.simplefilter("always")
-            with waiting("fitting the model", quiet=as_json):
-                fitted = session.fit(model, **rows, where=where, fresh=fresh)
-        for warning in warned:
-            output.remark(f"Note: {warning.message}")
+        with charging(call.shown, as_json=as_json), waiting("fitting the model", quiet=as_json):
+            fitted = session.fit(model, **rows, where=where, fresh=fresh)
         try:
             fitted.save(file)
         except OSError as error:

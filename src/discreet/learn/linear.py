@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin, is_regressor
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -76,6 +75,7 @@ class LinearModel(ScoredModel):
     intercept_: Any
     terms_: list[str]
     steps_: int
+    _hidden: str = ""
     _solvers: ClassVar[tuple[str, ...]] = ("gradient",)
     _descent: ClassVar[type[LinearDescent]] = LinearDescent
 
@@ -111,10 +111,7 @@ class LinearModel(ScoredModel):
         super().accept(plan, state)
         sigma = [float(part.law.noise.sigma) for part in plan.parts if part.name == "count"]  # type: ignore[union-attr]  # Gaussian noise
         if sigma and self._state["rows"] <= 3 * sigma[0]:
-            of, look = (
-                ("", "") if is_regressor(self) else (" with a declared label", " Are labels spelled as in the data?")
-            )
-            warnings.warn(f"Noise hides the number of rows{of}: it may be 0.{look}", UserWarning, stacklevel=2)
+            self._hidden = " Noise hides how many rows there are with a declared label: look at the spelling of labels."
 
     def _take(self, state: Any) -> None:
         self._features, self._weights = self._made_of(state), np.array(state["weights"])
@@ -141,7 +138,7 @@ class LinearModel(ScoredModel):
             return f"The minimum of a regularised sum of losses of {self._features.width} features, with noise {where}."
         return (
             f"Gradient descent: {self.steps_} steps, each person's gradient clipped to a length of {self._clip:g}, on "
-            f"{self._features.width} features of {len(self._columns)} columns."
+            f"{self._features.width} features of {len(self._columns)} columns.{self._hidden * is_classifier(self)}"
         )
 
 
