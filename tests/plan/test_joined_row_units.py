@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -160,3 +161,14 @@ def test_its_certificate_is_judged_by_the_text(session: dp.Session) -> None:
     document = plain(session.sql(sql, epsilon=5).certificate())
     verdict = check(document, None)
     assert (verdict.broken, verdict.reason) == (None, "")
+
+
+def test_numbers_of_text_files_meet_once_as_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "v.csv").write_text("vid,dept\n" + "\n".join(f"{i},{i % 3}" for i in range(30)))
+    (tmp_path / "d.csv").write_text("id,name\n0,a\n1,b\n2,b\n")
+    files = {name: tmp_path / f"{name}.csv" for name in "vd"}
+    with dp.connect(files, unit=dp.PrivacyUnit.row(), public=["d"], budget=dp.Budget(5000, per_query=5000), ledger=":memory:") as s:  # fmt: skip  # noqa: E501
+        sql = "SELECT name, COUNT(*) AS n FROM v JOIN d ON v.dept = d.id GROUP BY name ORDER BY name"
+        assert s.sql(sql, epsilon=1000).rows == [("a", 10), ("b", 20)]
+        with pytest.raises(UnsupportedQuery, match="several rows of 'd'"):
+            s.plan("SELECT COUNT(*) FROM v JOIN d ON v.dept = d.name", epsilon=1)

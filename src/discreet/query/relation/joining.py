@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from discreet.catalog.schema import Fact, Range, Values
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
-from discreet.query.bind import call
+from discreet.query.bind import call, declared
 from discreet.query.expr import Column, Expr, Literal
 from discreet.query.relation.context import Context, Rows
 from discreet.query.relation.names import AliasColumns, Item
-from discreet.query.relation.node import Join, JoinKind, Over, Project, Windows, fields, is_key, unit_type
-from discreet.query.relation.settle import columns_in
+from discreet.query.relation.node import (
+    Constants,
+    Distinct,
+    Group,
+    Join,
+    JoinKind,
+    Node,
+    Over,
+    Project,
+    TableScan,
+    Windows,
+    fields,
+    unit_type,
+)
+from discreet.query.relation.settle import columns_in, renamed
 from discreet.query.relation.stage import still
+from discreet.query.scope import as_stored
 
 
 def join(
@@ -76,7 +91,7 @@ def _once(left: Rows, right: Rows, conditions: Sequence[Expr], context: Context)
                 key = held.setdefault(inside, context.fresh(inside.type or Type.TEXT))
                 moved = call("=", [outer, key])
         found.append(moved)
-    if not is_key(right.node, list(held)):
+    if not _is_key(right.node, list(held)):
         names = ", ".join(dict.fromkeys(e.alias for e in right.entries)) or "public rows"
         raise UnsupportedQuery(
             f"Each row is a unit of its own here, and several rows of {names!r} may meet one of them.",
@@ -89,6 +104,51 @@ def _once(left: Rows, right: Rows, conditions: Sequence[Expr], context: Context)
     numbered = Windows(Project(right.node, shown), kept, ((number, over),))
     one = call("=", [number, Literal(1, Type.INT)])
     return Rows(Project(numbered, kept, one), right.entries, right.merged), found
+
+
+def _is_key(node: Node, exprs: Sequence[Expr]) -> bool:
+    """Whether it is known that one public row at most has the same known values of all these expressions."""
+    match node:
+        case TableScan(table, columns):
+            # what is known of a column is known of it as it is read, which its text tells apart as well
+            read = {c: (c, declared(c, table.facts.get(n))) for c, n in columns}
+            there = [n for c, n in columns if any(_told_apart(e, table.facts.get(n)) in read[c] for e in exprs)]
+            listed = table.listed
+            known = listed is not None and set(there) <= {*listed.columns} and len(listed.of(there)) == table.rows
+            return table.rows in (0, 1) or any(table.alike.get(n, 2) < 2 for n in there) or known
+        case Constants(columns, rows):
+            places = [i for i, c in enumerate(columns) if c in exprs]
+            return len({tuple(row[i] for i in places) for row in rows}) == len(rows)
+        case Group():
+            return {c for c, _ in node.keys} <= set(exprs)
+        case Project() | Windows() | Distinct():
+            outputs = (
+                node.outputs if isinstance(node, Project) else node.kept if isinstance(node, Windows) else node.columns
+            )
+            plain = {c: e for c, e in outputs if isinstance(e, Column)}
+            below = [renamed(e, plain) for e in exprs] + [e for c, e in outputs if c in exprs and c not in plain]
+            return (isinstance(node, Distinct) and plain.keys() <= set(exprs)) or _is_key(node.source, below)
+        case _:
+            return False
+
+
+def _told_apart(expr: Expr, fact: Fact | None) -> Expr:
+    """Return what an expression is but for being read as a type that tells any two of its values apart: as text, and
+    whole numbers that a double holds as doubles.
+    """
+    inner = expr.args_of("as double")
+    match fact:
+        case Range(low=low, high=high) if inner and inner[0].type is Type.INT and max(-low, high) < _DOUBLES:
+            return inner[0]
+        case Values(values=values) if inner and all(
+            type(v) is int and abs(v) < _DOUBLES for v in values if v is not None
+        ):
+            return inner[0]
+    return as_stored(expr)
+
+
+_DOUBLES = 1 << 53
+"""Smaller whole numbers are different doubles."""
 
 
 def _sides(condition: Expr, left: Rows, right: Rows) -> tuple[Item, Item] | None:

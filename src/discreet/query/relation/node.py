@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -211,30 +211,6 @@ def is_once(node: Node) -> bool:
         case Join(kind, left, right):
             alone = kind.one_sided or node.single or (is_owned(right) and is_once(right))
             return alone and is_once(left)
-        case _:
-            return False
-
-
-def is_key(node: Node, exprs: Sequence[Expr]) -> bool:
-    """Whether it is known that one public row at most has the same values of all these expressions."""
-    match node:
-        case TableScan(table, columns):
-            there = [n for c, n in columns if c in exprs]
-            listed = table.listed
-            known = listed is not None and set(there) <= {*listed.columns} and len(listed.of(there)) == table.rows
-            return table.rows in (0, 1) or any(table.alike.get(n, 2) < 2 for n in there) or known
-        case Constants(columns, rows):
-            places = [i for i, c in enumerate(columns) if c in exprs]
-            return len({tuple(row[i] for i in places) for row in rows}) == len(rows)
-        case Group(source, keys, _, _):
-            return {c for c, _ in keys} <= set(exprs)
-        case Distinct(source, columns):
-            below = [there for c, there in columns if c in exprs]
-            return len(below) == len(columns) or is_key(source, below)
-        case Project(source, outputs, _):
-            return is_key(source, [e for c, e in outputs if c in exprs])
-        case Windows(source, kept, _):
-            return is_key(source, [there for c, there in kept if c in exprs])
         case _:
             return False
 
