@@ -35,6 +35,7 @@ _INNER = (
     ("AVG({n})", "r"), ("MIN({i})", "i"), ("MAX({r})", "r"), ("MIN({t})", "t"), ("MAX({d})", "d"),
     ("BOOL_OR({b})", "b"), ("BOOL_AND({b})", "b"), ("COUNT_IF({b})", "i"),
     ("COUNT(*) FILTER (WHERE {b})", "i"), ("SUM({i}) FILTER (WHERE {b})", "i"),
+    ("SUM(DISTINCT {i})", "i"), ("SUM(DISTINCT {r})", "r"), ("AVG(DISTINCT {n})", "r"),
 )  # fmt: skip
 _INNER_ANYWHERE = (
     ("COUNT(*)", "i"), ("COUNT({x})", "i"), ("COUNT(DISTINCT {x})", "i"), ("SUM({i})", "i"), ("AVG({n})", "r"),

@@ -71,6 +71,10 @@ TEXTS: Mapping[str, str] = {
     ),
     "grouped by the unit alone": f"SELECT r.u AS u, count(r.c12) AS c61, avg(r.c11) AS c62 FROM ({ORDERS}) r GROUP BY r.u",
     "grouped reals": f"SELECT r.u AS u, r.c15 AS c60, max(r.c15) AS c61, count(*) AS c62 FROM ({STEADY}) r GROUP BY r.u, r.c15",
+    "grouped different values": (
+        f"SELECT r.u AS u, sum(DISTINCT r.c14) AS c60, avg(DISTINCT r.c14) AS c61, sum(DISTINCT r.c15 ORDER BY r.c15) AS c62, "
+        f"avg(DISTINCT r.c15 ORDER BY r.c15) AS c63 FROM ({STEADY}) r GROUP BY r.u"
+    ),
     "distinct": f"SELECT DISTINCT r.u AS u, r.c11 AS c60 FROM ({ORDERS}) r",
     "distinct reals": f"SELECT DISTINCT r.u AS u, CAST(r.c15 AS VARCHAR) AS c60, r.c15 AS c61 FROM ({STEADY}) r",
     "union": f"SELECT u, c0 AS c60, c1 AS c61 FROM ({PEOPLE}) l UNION ALL SELECT u, c30, c32 FROM ({ITEMS}) r",
@@ -116,6 +120,9 @@ OUT_OF_ORDER = f"row_number() OVER (PARTITION BY r.u, r.c14 ORDER BY {EVERY})"
 EVERY_ORDER = f"row_number() OVER (PARTITION BY r.u ORDER BY r.c14 DESC NULLS LAST, {EVERY})"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
+    # which values are added once each, and in which order
+    ("grouped different values", "in no order", "sum(DISTINCT r.c15 ORDER BY r.c15)", "sum(DISTINCT r.c15)"),
+    ("grouped different values", "zeros of two signs", PLAIN.format("r.c12"), "r.c12"),
     # whose a base row is
     ("base", "another column", 't."pid" AS u', 't."age" AS u'),
     ("base", "an expression", 't."pid" AS u', 't."pid" % 2 AS u'),

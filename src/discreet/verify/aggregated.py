@@ -86,7 +86,9 @@ def _count(e: exp.Count) -> Kind:
 
 
 def _added(e: exp.Expr, columns: Columns) -> Kind:
-    """Whole numbers of 64 bits are added in 128, exactly; any others only in the order of their values."""
+    """Whole numbers of 64 bits are added in 128, exactly; any others only in the order of their values; each different
+    value once, where equal ones are the same.
+    """
     added = e.this
     whole = type(added) is not exp.Order
     if type(added) is exp.Order:
@@ -94,10 +96,16 @@ def _added(e: exp.Expr, columns: Columns) -> Kind:
         if more or type(term) is not exp.Ordered or not holds_only(term, {"this", "desc", "nulls_first"}):
             reject("the order in which numbers are added")
         added = added.this
-        if term.this != added:
-            reject("the order in which numbers are added")
+    different = type(added) is exp.Distinct
+    if different and (not holds_only(added, {"expressions"}) or len(added.expressions) != 1):
+        reject("which values are added")
+    added = added.expressions[0] if different else added
+    if not whole and term.this != added:
+        reject("the order in which numbers are added")
     of_one_row(added)
     kind = kind_of(added, columns)
+    if different and not are_the_same(kind):
+        reject("which of equal values is kept")
     # wider whole numbers could leave 128 bits, which would fail
     if kind not in ("BIGINT", NULL) and (whole or not is_a_number(kind)):
         reject("the order in which numbers are added")

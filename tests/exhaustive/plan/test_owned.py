@@ -293,9 +293,15 @@ def test_rows_are_nested_only_where_several_tables_are_asked() -> None:
 
 
 def test_a_table_is_somebodys_in_one_way() -> None:
-    for facts in ({}, {"unit": "a", "public": True}, {"unit": "a", "key": ("a", "b", "c")}):
+    for facts in ({"unit": "a", "public": True}, {"unit": "a", "key": ("a", "b", "c")}):
         with pytest.raises(InternalError, match="whose a table is"):
             PublicTable({"a": "BIGINT"}, **facts)
+
+
+def test_rows_that_are_units_are_nobodys_beside_a_unit() -> None:
+    misled = dict(TABLES) | {"orders": replace(TABLES["orders"], unit=None)}
+    with pytest.raises(InternalError, match="whose the rows are"):
+        owned(sqlglot.parse_one(f"SELECT 1 FROM ({ORDERS}) s", dialect="duckdb").args["from_"].this, misled)
 
 
 def test_a_foreign_key_into_a_public_table_leads_to_nobody() -> None:

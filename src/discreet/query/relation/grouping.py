@@ -105,14 +105,14 @@ def by_caps(name: str, argument: Expr | None, below: Stage, context: Context) ->
         return Range(least, rows if values is None else min(rows, len(values)))
     if argument is None or not (argument.type and argument.type.is_number):
         return None
-    if name != "sum":
+    if not name.startswith("sum"):
         return below.capped(argument) if name in _AMONG else None
     low, high = range_of(argument, below.bounded)
     low, high = min(low, low * rows), max(high, high * rows)
     return Range(low, high) if -FARTHEST <= low <= high <= FARTHEST else None
 
 
-_AMONG = ("min", "max", "avg", "first_value", "last_value", "lag", "lead")
+_AMONG = ("min", "max", "avg", "avg distinct", "first_value", "last_value", "lag", "lead")
 """The functions whose value lies where the values do that they look at."""
 
 
@@ -141,7 +141,7 @@ def value_of(fold: Fold, column: Column) -> Expr:
     if fold.name.startswith("count"):
         return counted(column)
     # a sum of whole numbers is 128 bits wide; what leaves 64 is NULL
-    whole = fold.name == "sum" and column.type is Type.INT
+    whole = fold.name.startswith("sum") and column.type is Type.INT
     return Call("as bigint", (column,), Type.INT) if whole else column
 
 
@@ -184,7 +184,7 @@ _PLAIN: dict[type[exp.Expr], str] = {
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
 }
-_INSIDE = "inside there are COUNT, COUNT(DISTINCT x), COUNT_IF, SUM, AVG, MIN, MAX, ANY_VALUE, BOOL_AND and BOOL_OR"
+_INSIDE = "inside there are COUNT, COUNT_IF, SUM, AVG, also of DISTINCT x, MIN, MAX, ANY_VALUE, BOOL_AND and BOOL_OR"
 
 
 def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
@@ -212,12 +212,12 @@ def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
         case exp.Order():
             raise UnsupportedQuery(f"{name.upper()} does not depend on an order.", hint="leave ORDER BY out of it")
         case exp.Distinct():
-            if len(argument.expressions) != 1 or name not in ("count", "min", "max"):
+            if len(argument.expressions) != 1 or name.startswith("bool"):
                 raise UnsupportedQuery(
                     f"{name.upper()}(DISTINCT …) is not supported inside a subquery.",
-                    hint="count different values of one column",
+                    hint="take different values of one column: COUNT(DISTINCT x), SUM(DISTINCT x), AVG(DISTINCT x)",
                 )
-            argument, name = argument.expressions[0], "count distinct" if name == "count" else name
+            argument, name = argument.expressions[0], name if name in ("min", "max") else f"{name} distinct"
     match argument:
         case None | exp.Star() | exp.Literal() if name == "count":
             return Fold("count", None if where is None else _kept(Literal(1, Type.INT), where)), Type.INT
@@ -238,7 +238,7 @@ def _typed(name: str, value: Expr) -> tuple[Fold, Type]:
     if kind not in (Type.INT, Type.REAL, Type.BOOL, Type.TEXT):
         raise UnsupportedQuery(f"{name.upper()} needs a number.", hint="CAST the argument to DOUBLE")
     value = value if kind.is_number else coerce(value, Type.INT if kind is Type.BOOL else Type.REAL)
-    return Fold(name, still(value)), Type.REAL if name == "avg" else value.type or Type.REAL
+    return Fold(name, still(value)), Type.REAL if name.startswith("avg") else value.type or Type.REAL
 
 
 def _kept(value: Expr, where: Expr | None) -> Expr:
@@ -247,10 +247,10 @@ def _kept(value: Expr, where: Expr | None) -> Expr:
 
 def _fact(fold: Fold, stage: Stage) -> Fact | None:
     """Return what is known of an aggregate's values: a least, greatest or mean value lies where the values do."""
-    if fold.argument is None or fold.name not in ("min", "max", "avg"):
+    if fold.argument is None or fold.name not in ("min", "max", "avg", "avg distinct"):
         return None
     found = fact_of(fold.argument, stage.facts)
-    if fold.name == "avg":
+    if fold.name.startswith("avg"):
         match found:
             case Range():
                 return Range(found.low, found.high)

@@ -104,10 +104,9 @@ def _fold(fold: Fold) -> str:
     if fold.argument is None:
         return "count(*)"
     text = _in_r(fold.argument)
-    if fold.name == "count distinct":
-        return f"count(DISTINCT {text})"
-    ordered = fold.name in ("sum", "avg") and fold.argument.type is Type.REAL
-    return f"{fold.name}({text} ORDER BY {text})" if ordered else f"{fold.name}({text})"
+    name, _, distinct = fold.name.partition(" ")
+    order = f" ORDER BY {text}" if name in ("sum", "avg") and fold.argument.type is Type.REAL else ""
+    return f"{name}({'DISTINCT ' if distinct else ''}{text}{order})"
 
 
 def _over(over: Over, every: tuple[Column, ...], *, owned: bool) -> str:
