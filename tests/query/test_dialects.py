@@ -195,6 +195,9 @@ QUESTIONS: list[tuple[tuple[str, ...], str, str]] = [
      "SELECT COUNT(*) FROM visits a SEMI JOIN visits b ON a.user_id = b.user_id AND b.day = 1"),
     (("spark",), "SELECT COUNT(*) FROM visits a LEFT ANTI JOIN visits b ON a.user_id = b.user_id AND b.day = 1",
      "SELECT COUNT(*) FROM visits a ANTI JOIN visits b ON a.user_id = b.user_id AND b.day = 1"),
+    (("postgres",), "SELECT SUM(day) FROM (SELECT DISTINCT ON (user_id) day FROM visits ORDER BY user_id, day DESC) v",
+     ("SELECT SUM(day) FROM (SELECT day FROM visits QUALIFY row_number() OVER "
+     "(PARTITION BY user_id ORDER BY day DESC NULLS FIRST) = 1) v")),
     (("bigquery", "spark"), "SELECT COUNT(*) AS `my n` FROM `visits` v WHERE v.day = 1",
      'SELECT COUNT(*) AS "my n" FROM visits WHERE day = 1'),
 ]  # fmt: skip

@@ -74,6 +74,12 @@ SAME: list[tuple[str, str]] = [
         "SELECT ward, STD(cost), STDEV(age), STDEVP(cost), COUNT(*) FROM visits GROUP BY ward HAVING ward IS NOT NULL",
         "SELECT ward, STDDEV(cost), STDDEV(age), STDDEV_POP(cost), COUNT(*) FROM visits WHERE ward > '' GROUP BY 1",
     ),
+    ("SELECT TOTAL(cost) FROM visits WHERE ward > ''", "SELECT SUM(cost) FROM visits WHERE ward > ''"),
+    (("SELECT COUNT(*) FROM visits WHERE julianday(until) - julianday(seen) > 1 "
+     "AND julianday('2026-03-01') > julianday(seen)"),
+     "SELECT COUNT(*) FROM visits WHERE epoch(until) - epoch(seen) > 86400 AND seen < '2026-03-01'"),
+    ("SELECT COUNT(*) FROM visits WHERE unixepoch(until) - unixepoch(seen) >= 0",
+     "SELECT COUNT(*) FROM visits WHERE until >= seen"),
     ("SELECT COUNT(*) FROM main.visits WHERE main.visits.cost > 2 AND visits.age < 60", ""),
     ("SELECT COUNT(*) FROM my.main.visits WHERE my.main.visits.cost > 2", "SELECT COUNT(*) FROM visits WHERE cost > 2"),
     ("SELECT COUNT(*) FROM public.visits v JOIN Main.people p ON v.person = p.person",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import sqlglot
 from sqlglot import exp
 
 SCHEMAS = ("main", "public", "dbo")
@@ -23,6 +24,14 @@ _AGGREGATES: dict[str, type[exp.Expr]] = {
 """Names in lower case that other databases and frames have: of a sample, but for those with a P."""
 
 
+_SQLITE = {
+    "total": "coalesce(sum(x), 0.0)",
+    "julianday": "(epoch(CAST(x AS TIMESTAMP)) / 86400.0 + 2440587.5)",
+    "unixepoch": "CAST(floor(epoch(CAST(x AS TIMESTAMP))) AS BIGINT)",
+}
+"""SQLite's functions of one argument that DuckDB does not have, by what they are of x."""
+
+
 def respelled(tree: exp.Query, tables: Sequence[str]) -> None:
     """Put DuckDB's spelling in place of others; `tables` are the names of the connected tables."""
     for node in list(tree.find_all(*_CONDITIONS)):
@@ -33,6 +42,12 @@ def respelled(tree: exp.Query, tables: Sequence[str]) -> None:
         kind = _AGGREGATES.get(node.name.lower())
         if kind is not None and len(node.expressions) == 1:
             node.replace(kind(this=node.expressions[0]))
+        elif (text := _SQLITE.get(node.name.lower())) and len(node.expressions) == 1:
+            of = node.expressions[0]
+            if not isinstance(of, exp.Literal) or of.name[:1].isdigit():  # 'now' is no value
+                made = sqlglot.parse_one(text, dialect="duckdb")
+                next(made.find_all(exp.Column)).replace(of.copy())
+                node.replace(made)
     for found in list(tree.find_all(exp.ApproxDistinct)):
         if not found.args.get("accuracy"):
             found.replace(exp.Count(this=exp.Distinct(expressions=[found.this])))

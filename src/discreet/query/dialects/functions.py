@@ -76,7 +76,7 @@ _OF_TWO = (exp.Filter, exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT
     exp.RegrIntercept, exp.RegrR2, exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy, exp.RegrSxx, exp.RegrSxy, exp.RegrSyy,
     exp.PercentileCont,
     exp.PercentileDisc)  # fmt: skip
-_OF_LIST = (exp.With, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Order, exp.Distinct, exp.Tuple)
+_OF_LIST = (exp.With, exp.Rollup, exp.Cube, exp.GroupingSets, exp.Order, exp.Tuple)
 _BARE = (exp.Star, exp.Null, exp.RowNumber, exp.Rank, exp.DenseRank)
 
 NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
@@ -84,6 +84,7 @@ NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
     **dict.fromkeys(_OF_TWO, _TWO),
     **dict.fromkeys(_OF_LIST, _LIST),
     **dict.fromkeys(_BARE, _known()),
+    exp.Distinct: _known("expressions", "on"),
     exp.Select: _known(
         *("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"),
         *("distinct", "qualify"),
