@@ -199,17 +199,17 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
 
 def _values(fed: Sequence[FedResult]) -> Iterable[tuple[Any, ...]]:
     """Values that results may have: none, and the ends and the middle of their types."""
-    for i in range(3 if fed else 1):
+    for i in range(4 if fed else 1):
         yield tuple(_SOME[f.type][i] for f in fed)
 
 
-_SOME: Mapping[Type, tuple[Any, Any, Any]] = {
-    Type.BOOL: (None, True, False),
-    Type.INT: (None, 1, -(1 << 63)),
-    Type.REAL: (None, 1.5, -1.7e308),
-    Type.TEXT: (None, "a", "'$fed_1\u00e9"),
-    Type.DATE: (None, dt.date(2024, 1, 31), dt.date(1, 1, 1)),
-    Type.TIMESTAMP: (None, dt.datetime(2024, 1, 31), dt.datetime(9999, 12, 31)),
+_SOME: Mapping[Type, tuple[Any, Any, Any, Any]] = {
+    Type.BOOL: (None, True, False, True),
+    Type.INT: (None, 1, -(1 << 63), 2),
+    Type.REAL: (None, 1.5, -1.7e308, -0.0),
+    Type.TEXT: (None, "a", "'$fed_1\u00e9", "|a|b|1|2|2024-01-31||"),
+    Type.DATE: (None, dt.date(2024, 1, 31), dt.date(1, 1, 1), dt.date(2023, 1, 31)),
+    Type.TIMESTAMP: (None, dt.datetime(2024, 1, 31), dt.datetime(9999, 12, 31), dt.datetime(2023, 1, 31, 12)),
 }
 
 

@@ -85,6 +85,7 @@ _MADE_BY: Mapping[str, str] = {
     "query over results": "over_results",
     "ROW_NUMBER quantile": "ranked",
     "result fed back": "fed_back",
+    "list fed back": "fed_back",
     "join from the public side": "towards_people",
     "sets of groups": "sets_of_groups",
     "public n": "size",
@@ -222,12 +223,20 @@ class _Asker:
             "d": "SELECT CASE WHEN COUNT(*) > 3 THEN DATE '2024-01-31' END FROM {t}",
         }[name.kind].replace("{t}", w.rng.choice(tables))
         said = f"({name.text} {w.rng.choice(('<', '>=', '<>', 'IS NOT DISTINCT FROM'))} ({of}))"
+        own = [(t.name, c) for t in self.relations.shape.tables for c, kind in t.columns.items()
+               if not t.public and kind == name.kind and kind in "itd"]  # fmt: skip
+        listed = bool(own) and w.chance(0.4)
+        if listed:
+            table, column = w.rng.choice(own)
+            cut = w.rng.choice(("", " HAVING COUNT(*) > 1", " ORDER BY COUNT(*) DESC, 1 LIMIT 2"))
+            no = w.rng.choice(("", "NOT "))
+            said = f"({name.text} {no}IN (SELECT {column} FROM {table} GROUP BY {column}{cut}))"
         how = w.rng.choice(("where", "filter", "key", "sum"))
         head, found, tail = inner.partition(f" FROM {self.source.text}")
         how = "where" if not found or " SELECT " in head else how
         if how in ("where", "key"):  # of the query that was written first only the source stays
             w.drop(self.made)
-        w.use("result fed back")
+        w.use("result fed back", *(["list fed back", PRIVATE_GROUPS] if listed else []))
         if how == "where":
             where = self.relations.where(self.source) if w.chance(0.3) else ""
             common = f"WITH {', '.join(self.relations.common)} " if self.relations.common else ""
