@@ -16,6 +16,7 @@ from discreet.privacy.unit import PrivacyUnit
 from discreet.query.bind import declared
 from discreet.query.expr import Call, Column, Expr, columns_of, uncast
 from discreet.query.keys import JointKeys, domain
+from discreet.query.narrowing import narrowed, passing, terms_of
 from discreet.query.ranges import range_of
 from discreet.query.scope import as_stored
 
@@ -63,6 +64,32 @@ class Item:
     def holds_unit(self) -> bool:
         """Whether rows with one value of it belong to one unit."""
         return self.is_unit or bool(self.keys)
+
+    def narrowed(self, where: Expr) -> Item:
+        """Return the column in rows that meet a condition, which narrows what is known of it.
+
+        Guarantee:
+            What is known of a column is a clamp or a list of keys in the text, so no sensitivity rests on it.
+        """
+        if self.read is None or not terms_of(self.read, where):
+            return self
+        match self.fact:
+            case Values():
+                kept = passing(self.read, self.fact.values, where)
+                return self if kept is None else replace(self, fact=self.fact.listed(*kept))
+            case Range() if self.fact.type.is_number:
+                low, high = narrowed(self.read, (self.fact.low, self.fact.high), where)
+                whole = self.fact.integer
+                low, high = (math.ceil(low), math.floor(high)) if whole else (Fraction(low), Fraction(high))
+                return replace(self, fact=Range(low, high, integer=whole))
+            case None if (listed := passing(self.read, None, where)) is not None:
+                return replace(self, fact=Values(*listed))
+            case None if self.read.type is not None and self.read.type.is_number:
+                low, high = narrowed(self.read, (-math.inf, math.inf), where)
+                near = low >= -FARTHEST and high <= FARTHEST
+                return replace(self, fact=Range(Fraction(low), Fraction(high))) if near else self
+            case _:
+                return self
 
     def nullable(self) -> Item:
         """Return the column on the side of an outer join that may have no row."""

@@ -106,7 +106,10 @@ def filtered_by(rows: Rows, conditions: Sequence[exp.Expr], context: Context) ->
     """Return the rows that meet conditions over them."""
     names = context.names(rows)
     found = conjunction([as_condition(bind_row(c, names), "WHERE") for c in conditions])
-    return rows if found is None else Rows(filtered(rows.node, found), rows.entries, rows.merged)
+    if found is None:
+        return rows
+    entries = tuple(replace(e, items=tuple(i.narrowed(found) for i in e.items)) for e in rows.entries)
+    return Rows(filtered(rows.node, found), entries, tuple(i.narrowed(found) for i in rows.merged))
 
 
 def ask(query: exp.Expr, outer: Names, context: Context, *, value: bool) -> tuple[Rows, Expr | None, list[Expr]]:
