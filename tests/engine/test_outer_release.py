@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import pandas as pd
@@ -338,12 +339,14 @@ def test_intervals_follow_from_those_of_the_parts_or_from_noise_that_is_drawn_ag
         assert release.interval("n") == ends
         assert release.interval("m") == [(2 * low + 1, 2 * high + 1) for low, high in ends]
         assert all(low < value < high for (low, high), value in zip(release.interval("s"), release["s"], strict=True))
-        assert release.interval("x") == release.interval("ward") == [None] * 3
+        assert release.interval("ward") == [None] * 3
+        at_once = part.interval("n", 1 - Fraction(1, 60))  # of three numbers
+        assert release.interval("x") == [tuple(max(pair[side] for pair in at_once) for side in (0, 1))] * 3
         again = session.sql(release.text, epsilon=1)
         assert again.interval("s") == release.interval("s")
         assert any("noise drawn again" in note for note in release.notes)
-        assert any("'x'" in note for note in release.notes)
-        assert [release.has_interval(n) for n in release.columns] == [False, True, True, True, False]
+        assert any("'x' holds at once" in note for note in release.notes)
+        assert [release.has_interval(n) for n in release.columns] == [False, True, True, True, True]
         assert release.interval("s", confidence=0.999) == [None] * 3  # more than 200 runs can tell
         rooted = session.sql(SHARE.format("sqrt(n - 100000) AS r"), epsilon=1)
         assert rooted.interval("r") == [None] * 3  # no number at either end
@@ -356,8 +359,13 @@ def test_rows_that_noise_chooses_or_orders_have_the_intervals_that_are_theirs() 
         ends = dict(zip(part["ward"], part.interval("n"), strict=True))
         assert first.interval("n") == [ends[ward] for ward in first["ward"]]
         cut = session.sql(SHARE.format("ward, n").replace("ORDER BY 1", "ORDER BY n DESC LIMIT 1"), epsilon=1)
-        assert cut.interval("n") == [None]
+        at_once = dict(zip(part["ward"], part.interval("n", 1 - Fraction(1, 60)), strict=True))
+        assert cut.interval("n") == [at_once[cut["ward"][0]]]
         assert cut.stored
+        assert any("'n' holds at once" in note for note in cut.notes)
+        none = session.sql(SHARE.format("COUNT(*) AS c, SUM(n) AS s").replace("ORDER BY 1", "WHERE n > 0"), epsilon=1)
+        assert none.interval("c") == none.interval("s") == [None]  # of the rows that are meant nothing is known
+        assert any("No ± is known of 'c', 's'" in note for note in none.notes)
 
 
 def test_an_average_over_groups_says_which_groups_are_meant(session: Session) -> None:

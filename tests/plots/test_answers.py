@@ -240,7 +240,7 @@ def test_a_result_of_results_is_drawn_with_what_is_known_of_it(session: Session)
     found = rows(plots.release(release), "v1")
     assert [(row["k0"], row["v0"], row["v1"]) for row in found] == [row[:3] for row in release.rows]
     assert [(row["l1"], row["h1"]) for row in found] == release.interval("m")
-    assert all(set(row) <= {"k0", *(f"{end}{i}" for end in "vlh" for i in range(2))} for row in found)
+    assert all(set(row) <= {"k0", *(f"{end}{i}" for end in "vlh" for i in range(3))} for row in found)
     days = (
         "WITH r AS (SELECT day, COUNT(*) AS n FROM t GROUP BY day) SELECT day AS d, n FROM r WHERE day <> '2024-01-05'"
     )

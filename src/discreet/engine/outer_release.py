@@ -19,6 +19,7 @@ from discreet.plan.outer import public_columns
 from discreet.plan.query import confidence_level
 from discreet.plan.question import numbered
 from discreet.post.redraw import PAIRS, Rows, redrawn, spread
+from discreet.query.ends import HIGH, LOW
 from discreet.query.lineage import Follows, Traced
 
 if TYPE_CHECKING:
@@ -182,13 +183,16 @@ class OuterRelease(Release):
 
         A number that follows from one noisy number, rising or falling with it, has the interval that follows from that
         one's. A number that follows smoothly from several has one by drawing their noise again
-        (`post/redraw.py`). Numbers in rows that noise chose, by LIMIT, HAVING or a rank, have none.
+        (`post/redraw.py`). Numbers in rows that noise chose, by LIMIT or HAVING, ranks and extremes have intervals
+        that hold for all rows at once from which noise might have chosen, where they follow (`query/ends.py`).
         """
         level = confidence_level(confidence)
         if not self.has_interval(column):
             return [None] * len(self._found)
         place = self.outer.columns.index(column)
-        if self.plan.follows[column] < Follows.SUM:
+        if column in self.plan.banded:
+            shown, found = self._at_once(self.plan.banded[column], level)
+        elif self.plan.follows[column] < Follows.SUM:
             shown, found = self._from_ends(place, level)
         else:
             shown, runs = self._runs()
@@ -209,6 +213,30 @@ class OuterRelease(Release):
             return [], []
         pairs = [(a[place], b[place]) for a, b in zip(low, high, strict=True)]
         return shown, [(min(pair), max(pair)) if all(map(_is_number, pair)) else None for pair in pairs]
+
+    def _at_once(self, place: int, level: Fraction) -> tuple[Rows, list[Any]]:
+        """Return rows of the outer query, and intervals of a column that hold while all noisy numbers of the parts lie
+        in theirs, at once (Bonferroni).
+        """
+        ended, width = self.plan.ended, len(self.columns)
+        assert ended is not None
+        noisy = {name: [n for n in part.columns if part.has_interval(n)] for name, part in self.parts.items()}
+        numbers = sum(len(self.parts[name]) * len(columns) for name, columns in noisy.items())
+        each = 1 - (1 - level) / max(numbers, 1)
+        with open_tables(self._tables) as sandbox:
+            for name, columns in noisy.items():
+                ends = [self.parts[name].interval(n, each) for n in columns]
+                shapes = [(end + n, "DOUBLE") for n in columns for end in (LOW, HIGH)]
+                cells = [_end(column, side) for column in ends for side in (0, 1)]
+                rows = [(*row, *(c[i] for c in cells)) for i, row in enumerate(self.parts[name].codes)]
+                sandbox.fill(name, [*self._tables[name][0], *shapes], rows)
+            try:
+                _, found = sandbox.run(ended.sql)
+            except FAILURES:
+                return [], []
+        pairs = [(row[place], row[place + 1]) for row in found]
+        known = [p if all(map(_is_number, p)) and any(map(math.isfinite, p)) else None for p in pairs]
+        return [row[:width] for row in found], known
 
     def _runs(self) -> tuple[Rows, list[tuple[Rows, Rows]]]:
         """Return rows of the outer query, and pairs of runs with the noise drawn again; none where one fails."""
@@ -257,10 +285,12 @@ class OuterRelease(Release):
         """The facts to know beside the numbers, in sentences."""
         told = [note for part in self.parts.values() for note in part.notes]
         several = [n for n, f in self.plan.follows.items() if f in (Follows.SUM, Follows.SEVERAL)]
-        rest = [n for n, f in self.plan.follows.items() if f is Follows.UNKNOWN]
+        banded = [n for n in self.columns if n in self.plan.banded]
+        rest = [n for n, f in self.plan.follows.items() if f is Follows.UNKNOWN and n not in banded]
+        at_once = f"The ± of {_listed(banded)} holds at once for all rows and numbers among which noise chose."
         redraw = f"The ± of {_listed(several)} is from {2 * PAIRS} runs with the noise drawn again."
         unknown = f"No ± is known of {_listed(rest)}: noise chooses the rows, or more than sums and ratios."
-        own = [*([redraw] if several else []), *([unknown] if rest else [])]
+        own = [*([redraw] if several else []), *([at_once] if banded else []), *([unknown] if rest else [])]
         return tuple(dict.fromkeys([*self.outer.notes, *own, *told]))
 
     @property
@@ -298,6 +328,12 @@ def _ends(part: Release, side: int, level: Fraction) -> Rows:
         [value if ends[j][i] is None else ends[j][i][side] for j, value in enumerate(row)]
         for i, row in enumerate(part.codes)
     ]
+
+
+def _end(intervals: Sequence[Any], side: int) -> list[float]:
+    """Return one end of each interval; infinite of those that are unknown or no numbers."""
+    far = (-math.inf, math.inf)
+    return [(far if pair is None or not all(map(_is_number, pair)) else pair)[side] for pair in intervals]
 
 
 def _is_number(value: Any) -> bool:

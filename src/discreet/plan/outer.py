@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from discreet.catalog.schema import TableSchema
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
+from discreet.query.ends import EndedQuery, EndKind, with_ends
 from discreet.query.lineage import Follows, Traced, TracedColumn, traced
 
 if TYPE_CHECKING:
@@ -76,6 +77,15 @@ class OuterQuery:
             return Traced.unknown(self.sql, self.columns)
         return replace(found, lineage=found.lineage.called(self.columns))
 
+    def ended(self, queries: Mapping[str, Query]) -> EndedQuery | None:
+        """Return its text with the ends of its numbers, from those of the parts' numbers; None where none are known."""
+        tables: dict[str, Sequence[tuple[str, EndKind]]] = {
+            part: [(n, _kind(queries[part], n)) for n, _ in columns] for part, columns in self.parts.items()
+        }
+        tables |= {t.name: [(n, EndKind.PUBLIC) for n, _ in public_columns(t, self.sql)] for t in self.public}
+        found = with_ends(self.sql, tables)
+        return found if found is None or max(found.places, default=0) < len(self.columns) else None
+
     @property
     def results(self) -> list[str]:
         """The results that parts read, in lines: how each is computed and, once it was measured, its value."""
@@ -107,6 +117,13 @@ def public_columns(table: TableSchema, sql: str) -> list[tuple[str, str]]:
     every = "*" in text or "natural" in text
     kinds = [(n, k.value) for n, k in table.columns.items() if k is not None]
     return [(n, k) for n, k in kinds if every or n.lower() in text] or kinds[:1]
+
+
+def _kind(query: Query, name: str) -> EndKind:
+    """Return what a column of a part is: a noisy number with an interval has ends."""
+    node = query.column(name)
+    number = query.has_interval(name) and node.type is not None and node.type.is_number
+    return EndKind.PUBLIC if node.key is not None else EndKind.ENDED if number else EndKind.UNKNOWN
 
 
 def _traced_column(part: str, query: Query, name: str) -> TracedColumn:

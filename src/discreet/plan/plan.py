@@ -23,6 +23,7 @@ from discreet.plan.query import Query, claim_in_stages, claim_of_all, confidence
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget, words
+from discreet.query.ends import EndedQuery
 from discreet.query.lineage import Follows, Traced
 from discreet.verify.claim import Look, PlanClaim
 from discreet.verify.flows import FlowClaim
@@ -280,13 +281,33 @@ class Plan:
         lineage = self.traced.lineage
         known = {Follows.PUBLIC} if lineage.is_chosen else {Follows.PUBLIC, Follows.LINEAR, Follows.ONE}
         known |= {Follows.SUM, Follows.SEVERAL} if not lineage.is_chosen and self.is_redrawable else set()
-        return {c.name: c.follows if c.follows in known else Follows.UNKNOWN for c in lineage.columns}
+        public = [True] * len(self.columns)
+        if lineage.is_chosen and self.ended is not None:  # a number of rows that noise chose
+            public = [i in self.ended.public for i in range(len(self.columns))]
+        return {
+            c.name: c.follows if c.follows in known and (c.follows or is_public) else Follows.UNKNOWN
+            for c, is_public in zip(lineage.columns, public, strict=True)
+        }
 
     def has_interval(self, column: str) -> bool:
         """Tell whether cells of an output column have intervals."""
         if self.outer is None:
             return self.query.has_interval(column)
-        return Follows.PUBLIC < self.follows[column] < Follows.UNKNOWN
+        return Follows.PUBLIC < self.follows[column] < Follows.UNKNOWN or column in self.banded
+
+    @cached_property
+    def ended(self) -> EndedQuery | None:
+        """Its outer query with the ends of its numbers, while all noisy numbers of the parts lie in intervals."""
+        assert self.outer is not None
+        return self.outer.ended({name: output.query for name, output in self.outputs.items()})
+
+    @cached_property
+    def banded(self) -> dict[str, int]:
+        """The outer columns whose intervals hold at once for all that noise might have chosen: where their low ends
+        are, in the rows of `ended`.
+        """
+        places = {} if self.ended is None else self.ended.places
+        return {self.columns[i]: at for i, at in places.items() if self.follows[self.columns[i]] is Follows.UNKNOWN}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -341,7 +362,7 @@ class Plan:
     def is_noisy(self, column: str) -> bool:
         """Tell whether an output column has numbers that noise moves, as far as that is known."""
         if self.outer is not None:
-            return self.traced.column(column).follows is not Follows.PUBLIC
+            return self.follows[column] is not Follows.PUBLIC
         return self.query.has_interval(column)
 
     def rank_error(self, column: str, confidence: Real = Fraction(19, 20)) -> float:
