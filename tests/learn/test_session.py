@@ -198,7 +198,7 @@ def test_a_model_that_some_rows_would_make_fail_is_refused(weights: Any) -> None
 
 def test_what_decides_has_the_arguments_of_what_asks() -> None:
     pairs = {"fit": "plan_fit", "choose": "plan_choose", "synthesize": "plan_synthesis", "hierarchy": "plan_hierarchy"}
-    for ask, decide in (pairs | {"train": "plan_train"}).items():
+    for ask, decide in (pairs | {"train": "plan_train", "sql": "plan"}).items():
         asked, decided = ([*signature(getattr(dp.Session, name)).parameters] for name in (ask, decide))
         assert [name for name in asked if name != "fresh"] == [name for name in decided if name != "people"]
     with session() as s, pytest.raises(TypeError, match="fresh"):

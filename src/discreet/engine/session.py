@@ -20,8 +20,11 @@ from discreet.engine.sql_recipe import (
     one,
     share_parameter,
 )
-from discreet.engine.wings import Wings
+from discreet.engine.wings import Wings, decides
 from discreet.errors import DiscreetError, InvalidParameter, LedgerError, MissingBounds, NotPrivate
+from discreet.plan.least import WantedErrors, least, read_wanted
+from discreet.plan.plan import Plan
+from discreet.plan.query import confidence_level
 from discreet.policy import refuse_chosen
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import Budget
@@ -39,8 +42,6 @@ if TYPE_CHECKING:
     from discreet.ledger.ledger import Ledger
     from discreet.mechanisms.abstract import Mechanism
     from discreet.mechanisms.numeric import NoisyValue
-    from discreet.plan.least import WantedErrors
-    from discreet.plan.plan import Plan
     from discreet.privacy.guarantee import Approximate
     from discreet.privacy.unit import PrivacyUnit, Relation
 
@@ -246,58 +247,6 @@ class Session(Wings):
         self._opened.add(run)
         return run
 
-    def plan(
-        self,
-        sql: str,
-        *,
-        epsilon: ForEach | None = None,
-        delta: ForEach = 0,
-        noise: str | None = None,
-        truncation: Real = 0,
-        error: Mapping[str, Real] | None = None,
-        confidence: Real = Fraction(19, 20),
-        assuming: Mapping[str, Real] | None = None,
-        min_people: int = 1,
-        bounds: str | None = None,
-        dialect: str = "duckdb",
-    ) -> Plan:
-        """Plan a query: free, and no data is touched.
-
-        Args:
-            sql: the query.
-            epsilon: the ε to be spent; leave it out to have the least one for `error`.
-            delta: the δ to be spent.
-            noise: "auto" (the default), "laplace" or "gaussian". "auto" is Laplace noise, or Gaussian noise where the
-                query spends a δ anyhow, no number has a wider 95 % interval by it, and the account charges both alike
-                (filter "basic", no budget of each person).
-            truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
-            error: output column → the largest error that it may have with probability `confidence`: a number, or a
-                share of its size as "5%". The plan then has the least ε, to three digits, that gives it.
-            confidence: of `error`.
-            assuming: public guesses at the result, for errors that depend on it: output column → its size, "rows" →
-                over how many rows a mean is.
-            min_people: of how many people a group is at least that is shown, where that is more than the owner says;
-                above 1 it needs a δ.
-            bounds: "auto" or "values" to have caps and bounds chosen by a first stage, as in `sql`.
-            dialect: SQL dialect of `sql`: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
-
-        Raises:
-            PlanError, InvalidParameter: the query cannot be answered as asked.
-        """
-        from discreet.plan.least import read_wanted
-        from discreet.plan.query import confidence_level
-
-        parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect, min_people)
-        tables, payers = self._desk.tables, self._desk.payers
-        if error is None and assuming is not None:
-            raise InvalidParameter(
-                "assuming goes with error.", hint="plan(…, epsilon=0.5).error('n', assuming={'n': 10_000})"
-            )
-        if error is None:
-            return payers.with_outlook(parameters.plan(tables, epsilon))
-        wanted = read_wanted(error, confidence_level(confidence), assuming)
-        return payers.with_outlook(self._least(parameters, epsilon, wanted))
-
     def sql(
         self,
         sql: str,
@@ -329,10 +278,12 @@ class Session(Wings):
                 query spends a δ anyhow, no number has a wider 95 % interval by it, and the account charges both alike
                 (filter "basic", no budget of each person).
             truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
-            error: in place of epsilon, the largest error of output columns: the query is asked at the least ε that
-                gives it, as `plan` finds it.
+            error: in place of epsilon, output column → the largest error that it may have with probability
+                `confidence`: a number, or a share of its size as "5%". The query is asked at the least ε, to three
+                digits, that gives it.
             confidence: of `error`.
-            assuming: public guesses at the result, for errors that depend on it, as in `plan`.
+            assuming: public guesses at the result, for errors that depend on it: output column → its size, "rows" →
+                over how many rows a mean is.
             min_people: of how many people a group is at least that is shown, where that is more than the owner says;
                 above 1 it needs a δ.
             bounds: "auto" to have caps chosen for the least error, and the bounds of values that
@@ -353,17 +304,8 @@ class Session(Wings):
         if isinstance(sql, str) and ASKS_FOR_SCHEMA.fullmatch(sql):  # type: ignore[redundant-expr]  # it may be anything
             return described(sql, self._described)  # type: ignore[return-value]  # a query returns a release, and this is none
         parameters = self._parameters(sql, delta, noise, truncation, bounds, dialect, min_people)
-        if error is not None:
-            from discreet.plan.least import read_wanted
-            from discreet.plan.query import confidence_level
-
-            epsilon = self._least(
-                parameters, epsilon, read_wanted(error, confidence_level(confidence), assuming)
-            ).epsilon
-        elif assuming is not None:
-            raise InvalidParameter(
-                "assuming goes with error.", hint="sql(…, error={'n': '5%'}, assuming={'n': 10_000})"
-            )
+        if (wanted := _wanted(error, confidence, assuming)) is not None:
+            epsilon = self._least(parameters, epsilon, wanted).epsilon
         recipe = Questions(lambda tables, part: parameters.plan(tables, epsilon, part), self._read_public)
         found = self._desk.perform(recipe, fresh=fresh)
         plan = next(iter(found.values())).plan
@@ -372,6 +314,28 @@ class Session(Wings):
         from discreet.engine.outer_release import OuterRelease
 
         return OuterRelease(plan, found, self._read_public)
+
+    @decides(sql)
+    def plan(
+        self,
+        sql: str,
+        epsilon: ForEach | None,
+        error: Mapping[str, Real] | None,
+        confidence: Real,
+        assuming: Mapping[str, Real] | None,
+        **asked: Any,
+    ) -> Plan:
+        """Plan a query, with the arguments of `sql`: free, and no data is touched.
+
+        With `error` in the place of `epsilon` the plan has the least ε that gives it.
+
+        Raises:
+            PlanError, InvalidParameter: the query cannot be answered as asked.
+        """
+        parameters, wanted = self._parameters(sql, **asked), _wanted(error, confidence, assuming)
+        if wanted is None:
+            return self._desk.payers.with_outlook(parameters.plan(self._desk.tables, epsilon))
+        return self._desk.payers.with_outlook(self._least(parameters, epsilon, wanted))
 
     def _read_public(self, text: str) -> list[tuple[Any, ...]]:
         return self._desk.backend.rows(text, {})
@@ -465,8 +429,6 @@ class Session(Wings):
 
     def _least(self, parameters: QueryParameters, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
         """Return the plan of least ε that has the wanted errors."""
-        from discreet.plan.least import least
-
         account = self._account
         if parameters.chosen == "auto":
             raise InvalidParameter(
@@ -539,3 +501,17 @@ def _described(account: Account) -> str:
     who = "" if account.analyst is None else f"; analyst={account.analyst!r}"
     apart = "; kept apart from the others" if account.alone else ""
     return f"population={account.population!r}{who}{apart}; remaining={account.remaining!r}"
+
+
+def _wanted(
+    error: Mapping[str, Real] | None, confidence: Real, assuming: Mapping[str, Real] | None
+) -> WantedErrors | None:
+    """Return the errors that a query may have; None where it is asked at an ε."""
+    if error is not None:
+        return read_wanted(error, confidence_level(confidence), assuming)
+    if assuming is not None:
+        raise InvalidParameter(
+            "assuming goes with error.",
+            hint="error={'n': '5%'}, assuming={'n': 10_000}; or plan(…, epsilon=0.5).error('n', assuming=…)",
+        )
+    return None
