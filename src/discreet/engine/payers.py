@@ -104,13 +104,7 @@ class Payers:
         return replace(plan, outlook=" ".join(told))
 
     def fitting(self, refusal: BudgetExceeded, plan: Plan, at: Callable[[Fraction], Plan]) -> BudgetExceeded:
-        """Return the refusal of a plan, with the ε that would fit where there is one. No data is read.
-
-        Args:
-            refusal: what an account said.
-            plan: what was refused.
-            at: the same at so large a part of the ε asked for.
-        """
+        """Return the refusal of a plan, with the ε that would fit where there is one. No data is read."""
         if len(self.accounts) > 1:
             share = most(lambda part: self._affords(at, part), Fraction(1))
             return _fitting_flows(refusal, plan, share)

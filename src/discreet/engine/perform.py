@@ -21,7 +21,8 @@ from discreet.engine.meter import FedUse, Meter, PlannedUse, Reserved, follow
 from discreet.engine.open_run import OpenRun, StepRun
 from discreet.engine.payers import Paid, PeopleOf, note_of
 from discreet.engine.recipe import Drawn, Receipt, Recipe
-from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, SourceError
+from discreet.engine.tables import check_views, look_again
+from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.ledger.entry import release_in
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import PersonPart, kept_open
@@ -65,12 +66,8 @@ class Desk:
     def perform(self, recipe: Recipe[S, R], *, fresh: bool = False, ours: bool = True, in_steps: bool = False) -> R:
         """Do what a recipe asks, and return its result; the same again is answered from the ledger, free.
 
-        Args:
-            recipe: what is asked.
-            fresh: whether to draw again, and be charged, even if the result is stored.
-            ours: whether the session made the recipe, whose planner has verified its plan.
-            in_steps: whether it is a `StepRecipe`: charged whole, as a run that stays open is, and gone on with where
-                it was broken off.
+        The planner has verified what is `ours`. What is `in_steps`, a `StepRecipe`, is charged whole, as a run that
+        stays open is, and gone on with where it was broken off.
 
         Raises:
             InternalError: the second derivation refuses the plan; nothing was charged.
@@ -97,23 +94,11 @@ class Desk:
         raise self.payers.fitting(refused, plan, lambda part: recipe.plan(self.tables, part))
 
     def plan(self, recipe: Recipe[S, R], *, in_steps: bool = False) -> Plan:
-        """Return the plan of a recipe that is not the session's own, verified, with what the accounts can pay; free.
-
-        Args:
-            recipe: what is asked.
-            in_steps: as in `perform`.
-
-        Raises:
-            InternalError, PlanError, InvalidParameter: as `perform`.
-        """
+        """Return the plan of another's recipe, verified, with what the accounts can pay, free; raises as `perform`."""
         return self.payers.with_outlook(self._planned(recipe, ours=False, stays_open=in_steps, found=in_steps))
 
     def refuse_costlier(self, recipe: Recipe[S, R]) -> None:
-        """Refuse a recipe in steps whose price cannot be paid, before a smaller one before it is charged.
-
-        Raises:
-            BudgetExceeded, InvalidParameter, PlanError: as `perform`.
-        """
+        """Refuse a recipe in steps that cannot be paid, before a smaller one before it is charged; raises so."""
         refusal = self.payers.accounts[0].refusal(self._planned(recipe, ours=False, stays_open=True).charge)
         if refusal is not None:
             raise refusal
@@ -211,43 +196,10 @@ class Desk:
         return int.from_bytes(self.payers.accounts[0].secret[:8], "big")
 
 
-def look_again(backend: Backend, tables: Sequence[TableSchema]) -> tuple[TableSchema, ...]:
-    """Return the tables as they show their sources now: those whose files were written since are attached again.
-
-    A source that is gone or broken is no reason to refuse a query that was answered before; `check_views` refuses it.
-    """
-    try:
-        views = backend.refresh()
-    except (SourceError, InvalidParameter):
-        return tuple(tables)
-    return tuple(t if t.view == views[t.name] else replace(t, view=views[t.name]) for t in tables)
-
-
-def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
-    """Refuse, before anything is charged, sources that cannot be read as the query was planned.
-
-    Raises:
-        SourceError, InvalidParameter: one is gone, cannot be read, stores ids in a type that has none, or has other
-            columns than just now.
-    """
-    views = backend.refresh()
-    if any(t.view != views[t.name] for t in tables):
-        raise SourceError(
-            "The columns of a source changed while the query was planned. Nothing was charged.", hint="ask again"
-        )
-
-
 def planned_uses(
     plan: Plan, recipe: object, people: PeopleOf | None, fed: dict[str, Scalar] | None = None
 ) -> list[PlannedUse]:
-    """Return every use of a mechanism that a plan was charged for.
-
-    Args:
-        plan: what was charged.
-        recipe: what made it, whose private parts are called.
-        people: the budgets of people, where each has one.
-        fed: the results that statements read as parameters, filled as they are known.
-    """
+    """Return every use of a mechanism that a plan was charged for."""
     if plan.flows is not None:
         return flow_uses(plan)
     stages = plan.stages

@@ -133,13 +133,6 @@ def with_all_missing(
 ) -> DiscreetError | Plan:
     """Return the plan, or the refusal that names every fact which it lacks.
 
-    Args:
-        plan: plans the query.
-        tables: what is declared now.
-        delta: the δ that was asked for.
-        left: what remains in the account that pays.
-        known: other facts that are missing, named with those that are found.
-
     Raises:
         DiscreetError: another refusal, which no fact would avert.
     """
