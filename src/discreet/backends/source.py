@@ -141,13 +141,7 @@ def found_as(columns: Collection[str], described: Mapping[str, str]) -> dict[str
 
 
 def projection(described: Mapping[str, str], pinned: TableShape, ids: Collection[str]) -> str:
-    """Return the SELECT list that shows a part of a table in the pinned shape.
-
-    Args:
-        described: its columns now, with the database's types.
-        pinned: the shape.
-        ids: the columns of ids, whose canonical form is shown.
-    """
+    """Return the SELECT list that shows a part of a table in the pinned shape."""
     found, shown = found_as(pinned.columns, described), []
     for name, kind in pinned.columns.items():
         there = found.get(name)

@@ -101,10 +101,6 @@ def id_of(cell: object) -> str | None:
 def one_kind(stored: Mapping[Place, Collection[Storage]], pinned: Mapping[Place, str]) -> str:
     """Return the common id type for columns that share a privacy unit.
 
-    Args:
-        stored: how each of the columns stores them now.
-        pinned: the columns of known tables, with their types.
-
     Raises:
         InvalidParameter: columns of different kinds.
     """

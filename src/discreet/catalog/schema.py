@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from discreet.catalog.types import TableShape, Type
-from discreet.errors import InvalidParameter, UnknownColumn
+from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.unit import PrivacyUnit, Relation
 
@@ -228,6 +228,24 @@ def find_table(name: str, tables: Sequence[TableSchema]) -> TableSchema:
         views = [v for t in tables[:1] for v in t.beside]
         raise unknown_table(f"There is no table {name!r:.60}.", name, [t.name for t in tables], views)
     return found[0]
+
+
+def asked_table(name: str | None, tables: Sequence[TableSchema], why: str = "", hint: str = "") -> TableSchema:
+    """Return the table of that name, or the one private table where none is named; otherwise as `find_table`."""
+    private = [t.name for t in tables if not t.public]
+    if name is None and len(private) != 1:
+        raise InvalidParameter(f"table= must be one of {', '.join(map(repr, private))}{why}.", hint=hint)
+    return find_table(private[0] if name is None else name, tables)
+
+
+def refuse_undeclared(own: TableSchema, names: Sequence[str], more: str = "") -> None:
+    """Refuse columns of a table of which nothing is declared; `more` ends the hint."""
+    missing = [name for name in names if name not in own.facts]
+    if missing:
+        raise MissingBounds(
+            f"Nothing is declared of the columns {', '.join(map(repr, missing))}.",
+            hint=f"columns={{{missing[0]!r}: dp.Range(LOW, HIGH)}}, or dp.Values(…), when you connect{more}",
+        )
 
 
 def unknown_table(what: str, name: str, tables: Sequence[str], views: Sequence[str]) -> UnknownColumn:

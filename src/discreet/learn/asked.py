@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from discreet.catalog.schema import Fact, Range, Values, find_table
+from discreet.catalog.schema import Fact, Range, Values, asked_table, refuse_undeclared
 from discreet.engine.person_recipe import PersonRecipe, as_json
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.learn.features import DeclaredColumn, Features
@@ -27,7 +27,7 @@ from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.parts import PersonPart, person_part, plan_recipe
 from discreet.plan.person_rows import PersonRows, person_rows
 from discreet.privacy.unit import Sensitivity
-from discreet.query.expr import Column
+from discreet.query.expr import Column, quoted
 from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
@@ -165,12 +165,7 @@ class AskedColumns:
         """
         if isinstance(features, str) or features == []:
             raise InvalidParameter("features= is a list of columns.", hint="features=['age', 'sex'], target='income'")
-        if table is None:
-            private = [t.name for t in tables if not t.public]
-            if len(private) != 1:
-                raise InvalidParameter(f"table= must be one of {', '.join(map(repr, private))}.")
-            (table,) = private
-        own = find_table(table, tables)
+        own = asked_table(table, tables)
         goal = [] if target is None else [own.find(target)]
         if features is None:
             names = [name for name in own.facts if name not in (*goal, own.unit.column)]
@@ -183,12 +178,7 @@ class AskedColumns:
             )
         if len({*names, *goal}) < len(names) + len(goal):
             raise InvalidParameter("features= and target= are different columns.")
-        missing = [name for name in (*names, *goal) if name not in own.facts]
-        if missing:
-            raise MissingBounds(
-                f"Nothing is declared of the columns {', '.join(map(repr, missing))}.",
-                hint=f"columns={{{missing[0]!r}: dp.Range(LOW, HIGH)}}, or dp.Values(…), when you connect",
-            )
+        refuse_undeclared(own, [*names, *goal])
         rows = own.unit.max_rows or 1
         facts = {name: own.facts[name] for name in names}
         aim = own.facts[goal[0]] if goal else None
@@ -201,7 +191,7 @@ class AskedColumns:
             goal = _read(self.name, self.target) if labels is None else _place(self.name, labels)
             shown.append(f"{goal} AS y")
         condition = "" if self.where is None else f" WHERE {self.where}"
-        return f"SELECT {', '.join(shown)} FROM {_name(self.table)}{condition}"
+        return f"SELECT {', '.join(shown)} FROM {quoted(self.table)}{condition}"
 
 
 def _read(name: str, fact: Fact) -> str:
@@ -210,7 +200,7 @@ def _read(name: str, fact: Fact) -> str:
         return _place(name, fact.values)
     if fact.type.is_moment:
         raise InvalidParameter(f"the bounds of {name!r} are dates.", hint="learn from numbers, not from dates")
-    return f"CAST({_name(name)} AS DOUBLE) - ({middle_of(fact)!r})"
+    return f"CAST({quoted(name)} AS DOUBLE) - ({middle_of(fact)!r})"
 
 
 def in_cells(width: int, rows: int) -> Sensitivity:
@@ -232,7 +222,7 @@ def middle_of(fact: Range) -> float:
 
 def _place(name: str, values: Sequence[Any]) -> str:
     """Return the place of a column's value among these; after the last for every other."""
-    own = _name(name)
+    own = quoted(name)
     cases = [
         f"WHEN {own} IS NULL THEN {i}" if v is None else f"WHEN {own} = {_literal(name, v)} THEN {i}"
         for i, v in enumerate(values)
@@ -250,7 +240,3 @@ def _literal(name: str, value: Any) -> str:
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return f"DATE '{value.isoformat()}'"
     raise InvalidParameter(f"the values of {name!r} cannot be learned from: texts, numbers, booleans and dates can.")
-
-
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

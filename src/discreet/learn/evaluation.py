@@ -545,15 +545,6 @@ def evaluation_of(
 ) -> Evaluating:
     """Return the recipe that measures a fitted model in a session; `session.evaluate` performs it.
 
-    Args:
-        model: fitted.
-        tables: of the session.
-        asked: features, target, table and condition.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
-        confidence: of the intervals.
-        trusted: whether it is somebody else's, which is called on rows as they are.
-
     Raises:
         PlanError, InvalidParameter: it cannot be measured so.
     """

@@ -122,12 +122,7 @@ class Features:
         return [name for c, own in zip(self.columns, numbers, strict=True) for name in c.names(own)]
 
     def encode(self, columns: Iterable[NDArray[Any]], n: int) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
-        """Return the places and the values of the features of `n` rows, in steps of 2^-12.
-
-        Args:
-            columns: what `DeclaredColumn.read` gave of each.
-            n: how many rows there are.
-        """
+        """Return the places and the values of the features of `n` rows, in steps of 2^-12."""
         width = sum(1 if c.values is not None or self.basis == "linear" else 2 for c in self.columns) + 1
         places, values = np.empty((n, width), np.int32), np.empty((n, width), np.int16)
         at, unit = 0, 2**BITS * self.scale

@@ -134,12 +134,7 @@ class SplitFeatures(Features):
 
 
 def cuts_of(counts: Floats, spread: float) -> list[int]:
-    """Return the cuts of a tree: each halves the rows of its node, or its bins where noise hides how many there are.
-
-    Args:
-        counts: noisy ones of the bins.
-        spread: the deviation of their noise.
-    """
+    """Return the cuts of a tree: each halves the rows of its node, or its bins where noise hides how many there are."""
     below = np.concatenate([[0.0], np.cumsum(counts)])
     found: list[int] = []
     nodes = [(0, len(counts))]

@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from discreet.catalog.schema import Fact, Range, TableSchema, Values, find_table
+from discreet.catalog.schema import Fact, Range, TableSchema, Values, asked_table, refuse_undeclared
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingBounds, NotPrivate
 from discreet.privacy.exact import Real, count, positive, probability
@@ -119,16 +119,8 @@ class AskedSynthesis:
         return epsilon, delta
 
     def _table(self, tables: Sequence[TableSchema]) -> TableSchema:
-        name = self.table
-        if name is None:
-            private = [t.name for t in tables if not t.public]
-            if len(private) != 1:
-                raise InvalidParameter(
-                    f"table= must be one of {', '.join(map(repr, private))}: several tables make no synthetic one.",
-                    hint="make a table of their join in the source, with the person's column",
-                )
-            (name,) = private
-        own = find_table(name, tables)
+        hint = "make a table of their join in the source, with the person's column"
+        own = asked_table(self.table, tables, ": several tables make no synthetic one", hint)
         if own.public:
             raise InvalidParameter(f"{own.name!r} is public: its rows may be used as they are.")
         return own
@@ -145,13 +137,7 @@ class AskedSynthesis:
             )
         if len(set(names)) < len(names):
             raise InvalidParameter("columns= names a column twice.", hint="columns=['age', 'sex']")
-        missing = [name for name in names if name not in own.facts]
-        if missing:
-            raise MissingBounds(
-                f"Nothing is declared of the columns {', '.join(map(repr, missing))}.",
-                hint=f"columns={{{missing[0]!r}: dp.Range(LOW, HIGH)}}, or dp.Values(…), when you connect; "
-                "or leave them out",
-            )
+        refuse_undeclared(own, names, "; or leave them out")
         bins = count("bins", self.bins)
         return tuple(SynthColumn.of(name, own.facts[name], _type_of(own, name), bins) for name in names)
 

@@ -53,14 +53,7 @@ class SynthColumn:
 
     @classmethod
     def of(cls, name: str, fact: Fact, kind: Type, bins: int) -> SynthColumn:
-        """Return the column of which this is declared.
-
-        Args:
-            name: what it is called.
-            fact: what is declared of it.
-            kind: its type in the table.
-            bins: the most bins of a range.
-        """
+        """Return the column of which this is declared."""
         if isinstance(fact, Values):
             return cls(name, kind, values=fact.values)
         if fact.type.is_moment:

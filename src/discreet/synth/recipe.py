@@ -353,14 +353,7 @@ def merge(noisy: Floats, sigma: float) -> tuple[Integers, Floats]:
 def with_laws(
     made: Sequence[PersonPart], shares: Mapping[str, Fraction], epsilon: Fraction, delta: Fraction
 ) -> list[PersonPart]:
-    """Return the parts with their mechanisms, so wide that all cost (ε, δ): wholes are chosen of, the others counted.
-
-    Args:
-        made: the parts.
-        shares: of ρ, of each.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
-    """
+    """Return the parts with their mechanisms, so wide that all cost (ε, δ): wholes are chosen of, others counted."""
     chosen = tuple((shares[part.name], part.times) for part in made if part.kind is PartKind.WHOLE)
     rho = _rho(epsilon, delta, chosen)
     found = []

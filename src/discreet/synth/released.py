@@ -39,15 +39,7 @@ ROWS = "rows"  # the name of a data frame's table
 def frame_session(
     frame: object, columns: Mapping[str, Fact], relation: str | Relation, epsilon: Any, delta: Any
 ) -> Session:
-    """Return a session over a data frame, each row of which is a person, for one release: the caller accounts for it.
-
-    Args:
-        frame: a data frame (pandas, polars, pyarrow), or the path of a file.
-        columns: what is declared of its columns.
-        relation: "add-remove", or "replace" where the number of rows is public.
-        epsilon: the ε to be spent.
-        delta: the δ to be spent.
-    """
+    """Return a session over a data frame, each row of which is a person, for a release that its caller accounts for."""
     return connect(
         {ROWS: frame},
         unit=PrivacyUnit.row(),
@@ -131,12 +123,6 @@ class Proved(Priced):
         self, recipe: Callable[[str, int], Any], frame: object, facts: Mapping[str, Fact], relation: str | Relation
     ) -> tuple[RecipeTable, int]:
         """Return what a look at the data finds, and how far each number is off at most with a probability of 95 %.
-
-        Args:
-            recipe: the look at so many rows of a person in a table of that name.
-            frame: a data frame to look at in place of the session's table.
-            facts: what is declared of its columns.
-            relation: of the frame.
 
         Raises:
             InvalidParameter: no session made it, and there is no frame.

@@ -68,12 +68,7 @@ class UnitTree:
         return found
 
     def variances(self, variances: Sequence[float], *, known: bool = False) -> list[Floats]:
-        """Return the exact variances of these estimates, unit by unit.
-
-        Args:
-            variances: of each level the variance of each of its numbers.
-            known: whether the root's numbers are public.
-        """
+        """Return the exact variances of these estimates, unit by unit."""
         below, spread = self._upwards(variances)
         found = [np.zeros(1) if known else spread[0]]
         for level, parent in enumerate(self.parents, start=1):
