@@ -247,6 +247,7 @@ def connect_both(
     from discreet.backends.duckdb import DuckDB
     from discreet.catalog.owners import find_two_owners
     from discreet.engine.session import Session
+    from discreet.ledger.joint_charge import check_joint
 
     facts = columns or {}
     _check_units(units)
@@ -271,7 +272,7 @@ def connect_both(
                 )
             account = book.prepared_account(n, budgets.get(n), relation=relations.get(n), filter=filters.get(n))
             found.append(account.asked_by(analysts.get(n)))
-            _check_account(account)
+            check_joint(account)
         return found
 
     with ExitStack() as opened:
@@ -507,21 +508,3 @@ def _for_each(
             f"{name} names {unknown[0]:.60}, which is none of the populations {' and '.join(map(repr, populations))}."
         )
     return dict(given)
-
-
-def _check_account(account: Account) -> None:
-    """Refuse accounts whose promises a query of two populations would not keep."""
-    from discreet.ledger.entry import Analysts
-
-    if account.people is not None:
-        raise InvalidParameter(
-            f"each person of {account.population!r} has a budget of their own, which is not charged where two "
-            "populations are protected.",
-            hint="use a population with one budget for all; tables of one population are asked in their own session",
-        )
-    if account.analysts is Analysts.APART:
-        raise InvalidParameter(
-            f"the analysts of {account.population!r} are kept apart, and a query that another population pays for "
-            "as well would tell them what others have asked of that one.",
-            hint="use another population; tables of one population are asked in their own session",
-        )

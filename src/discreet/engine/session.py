@@ -469,12 +469,7 @@ class Session(Wings):
     def _refuse_recipe(self, recipe: object, trusted_code: bool) -> None:
         name = type(recipe).__name__
         self._refuse_code(f"{name} is a recipe of your own, and it", trusted_code)
-        if self._units is not None:
-            raise InvalidParameter(
-                f"{name} is a recipe of your own, which bounds one population, and two populations pay here: "
-                f"{' and '.join(map(repr, self.accounts))}.",
-                hint="connect to a table that is of one population alone, with dp.connect",
-            )
+        self._refuse_two(f"{name} is a recipe of your own, which")
 
     def close(self) -> None:
         """Close the runs that are open, the database and the ledger."""

@@ -73,18 +73,24 @@ def _check(accounts: Sequence[Account]) -> None:
     if any(account.log is not accounts[0].log for account in accounts):
         raise InternalError("accounts of several ledgers cannot be charged at once.")
     for account in accounts:
-        if account.analysts is Analysts.APART:
-            raise InvalidParameter(
-                f"the analysts of {account.population!r} are kept apart, and a query that another population pays "
-                "for as well would tell them what others have asked of that one.",
-                hint="ask tables that are of this population alone",
-            )
-        if account.people is not None:
-            raise InvalidParameter(
-                f"each person of {account.population!r} has a budget of their own, which is not charged by a query "
-                "that another population pays for as well.",
-                hint="ask tables that are of this population alone",
-            )
+        check_joint(account)
+
+
+def check_joint(account: Account) -> None:
+    """Refuse an account whose promises a query of two populations would not keep."""
+    hint = "ask tables that are of this population alone, in a session of their own; or use another population"
+    if account.analysts is Analysts.APART:
+        raise InvalidParameter(
+            f"the analysts of {account.population!r} are kept apart, and a query that another population pays "
+            "for as well would tell them what others have asked of that one.",
+            hint=hint,
+        )
+    if account.people is not None:
+        raise InvalidParameter(
+            f"each person of {account.population!r} has a budget of their own, which is not charged by a query "
+            "that another population pays for as well.",
+            hint=hint,
+        )
 
 
 @dataclass(slots=True)
