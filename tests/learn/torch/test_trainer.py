@@ -375,6 +375,40 @@ def test_a_batch_is_stepped_once_and_only_the_latest() -> None:
     assert list(t.batches()) == []
 
 
+def test_nobody_steps_a_batch_while_it_is_stepped() -> None:
+    """As the handler of a signal, or a thread, would: of one charge there were two sums with noise of their own."""
+    t = trainer(steps=3)
+    batch, loss, refused = next(t.batches()), t._clipper.loss, []
+
+    def interrupted(*given: Any) -> torch.Tensor:
+        if not refused:
+            with pytest.raises(InvalidParameter, match="Only the latest batch") as found:
+                t.step(batch)
+            refused.append(found)
+        return loss(*given)
+
+    def broken_off(*_: Any) -> torch.Tensor:
+        raise KeyboardInterrupt
+
+    t._clipper.loss = broken_off
+    with pytest.raises(KeyboardInterrupt):
+        t.step(batch)
+    t._clipper.loss = interrupted
+    t.step(batch)  # nothing was drawn for it before
+    assert refused and t._latest is None
+
+
+@pytest.mark.parametrize("name", ["_forks", "os.getpid"])
+def test_the_child_of_a_fork_goes_on_with_no_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    t = trainer(steps=3)
+    batches = t.batches()
+    batch = next(batches)
+    monkeypatch.setattr(f"discreet.noise.entropy.{name}", -1 if name == "_forks" else lambda: -1)
+    for on in (lambda: t.step(batch), lambda: next(batches)):
+        with pytest.raises(InvalidParameter, match="another process"):
+            on()
+
+
 # ------------------------------------------------------------------ what users expect
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop])
 def test_any_optimizer_and_scheduler_learns(kind: Any) -> None:

@@ -34,7 +34,7 @@ from discreet.mechanisms.binary_tree import BlockTree
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
 from discreet.mechanisms.square_root import LONGEST, Banded, Factorization
 from discreet.noise import laplace
-from discreet.noise.entropy import SystemEntropy
+from discreet.noise.entropy import SystemEntropy, process
 from discreet.noise.uniform import below_vector
 from discreet.privacy.event import Composed, GaussianEvent
 from discreet.privacy.exact import Real, count, positive, probability
@@ -249,6 +249,7 @@ class PrivateTrainer:
         self._run, self._paths = self._rng.bytes(16).hex(), list[Path]()
         self._drawn: Iterator[NDArray[np.int64]] | None = None
         self._latest: RowBatch | None = None
+        self._process: tuple[int, int] | None = None
         self._made: GridNoise | None = None
         self._correlated: CorrelatedNoise | None = None
         self._part_of = np.zeros(0, np.int64)
@@ -326,10 +327,26 @@ class PrivateTrainer:
         Raises:
             InvalidParameter: not the latest batch, or one that was stepped.
         """
-        if self._latest is None or batch is not self._latest:
-            raise InvalidParameter(
-                "Only the latest batch can be stepped, and once.", hint="for batch in p.batches(): p.step(batch)"
-            )
+        self._check_process()
+        latest, self._latest = self._latest, None  # the handler of a signal, or a thread, finds none meanwhile
+        try:
+            if latest is None or batch is not latest:
+                raise InvalidParameter(
+                    "Only the latest batch can be stepped, and once.", hint="for batch in p.batches(): p.step(batch)"
+                )
+            total, balance = self._added_up(batch)
+        except BaseException:
+            self._latest = latest  # nothing was drawn for it
+            raise
+        if self._ranks.size > 1:
+            self._agree()
+        self._take(self._noisy(self._ranks.added(total)))
+        if self._clipping == "adaptive":
+            adaptive = self._adaptive(self.plan().noise_multiplier)
+            self._limit, self._made = adaptive.next(self._limit, balance, self._rng), None
+
+    def _added_up(self, batch: RowBatch) -> tuple[NDArray[np.int64], int]:
+        """Return the sum of a batch's clipped rows, in steps of the grid, and the count of adaptive clipping."""
         assert self._source is not None
         noise, clipper = self._noise(), self._fitted()
         total, balance = np.zeros(noise.width, np.int64), 0
@@ -339,13 +356,7 @@ class PrivateTrainer:
                 sums = clipper.sums(tensors, self._limit, kept=kept, clipping=self._clipping)
                 total += noise.whole([sums[p] for p in clipper.trained])
                 balance += sums.balance
-        self._latest = None
-        if self._ranks.size > 1:
-            self._agree()
-        self._take(self._noisy(self._ranks.added(total)))
-        if self._clipping == "adaptive":
-            adaptive = self._adaptive(self.plan().noise_multiplier)
-            self._limit, self._made = adaptive.next(self._limit, balance, self._rng), None
+        return total, balance
 
     def _noisy(self, total: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sum of a step with noise, which one process adds."""
@@ -377,6 +388,7 @@ class PrivateTrainer:
         if held is None:
             raise InvalidParameter("There is no validation set.", hint="validation=, declared to be public or paid for")
         if held.epsilon is not None:
+            self._check_process()
             if self._plan is None or self._shown >= held.due(self._begun, self._plan.steps):
                 raise InvalidParameter(
                     f"Its loss is paid for {held.times} times in a run, and the next one is not due.",
@@ -680,6 +692,14 @@ class PrivateTrainer:
             self._made = self._noise_of(plan.noise_multiplier, plan.sampling, plan.steps)
         return self._made
 
+    def _check_process(self) -> None:
+        """Refuse what is left of a run in the child of a fork: it would be drawn twice, and is charged once."""
+        self._process = self._process or process()
+        if self._process != process():
+            raise InvalidParameter(
+                "This run was begun in another process, which alone goes on with it.", hint="make a trainer in each"
+            )
+
     def _check_stepped(self) -> None:
         if self._begun != (0 if self._correlated is None else self._correlated.taken):
             raise InvalidParameter(
@@ -703,6 +723,7 @@ class PrivateTrainer:
     def _draw(self) -> RowBatch:
         self._settle()
         assert self._source is not None
+        self._check_process()
         sampling, ahead = self.plan().sampling, checkpoint.AHEAD
         if isinstance(sampling, Parts):
             self._check_stepped()
