@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from discreet.errors import InvalidParameter
-from discreet.learn.torch.attention import attend
 from discreet.learn.torch.layers import (
     ALL,
     KINDS,
@@ -31,6 +30,7 @@ from discreet.learn.torch.layers import (
     Place,
     Room,
     RowSums,
+    attend,
     factored,
     has_full_products,
     in_order,
@@ -234,7 +234,7 @@ class Clipper:
             raise InvalidParameter(
                 "The model changes in place what entered a layer.", hint="use the operation's own copy"
             )
-        with without_autocast([losses, *self.trained]):  # of each device
+        with without_autocast([losses, *(r.entered for r in records)]):  # of each device
             gradients = torch.autograd.grad(losses.sum(), [r.edge for r in records], allow_unused=True)
             return losses.detach(), self._parts(records, gradients, len(losses), kept, each)
 
@@ -415,6 +415,9 @@ def unchanged(model: nn.Module) -> Iterator[None]:
 def same_buffers(model: nn.Module) -> Iterator[None]:
     """Bring back a model's buffers."""
     buffers = {name: b.detach().clone() for name, b in model.named_buffers()}
+    if not buffers:
+        yield
+        return
     try:
         yield
     finally:

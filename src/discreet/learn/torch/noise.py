@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from discreet.errors import InvalidParameter
 from discreet.learn.torch.clipping import LARGEST_LIMIT, SMALLEST_LIMIT
 from discreet.learn.torch.layers import LEAST_GAMMA, SINGLE, TOGETHER, WHOLE
+from discreet.mechanisms.gaussian import root_above
 from discreet.mechanisms.square_root import Factorization
 from discreet.noise import gaussian
 from discreet.noise.entropy import Entropy, process
@@ -196,12 +197,6 @@ class AdaptiveLimit:
         noisy = balance + gaussian.rounded(self.of_count * (2 if self.replaced else 1), rng)
         below = min(max((noisy / self.batch + 1) / 2, 0.0), 1.0)
         return min(max(limit * math.exp(-_RATE * (below - _QUANTILE)), SMALLEST_LIMIT), LARGEST_LIMIT)
-
-
-def root_above(x: Fraction) -> Fraction:
-    """Return a fraction that is at least √x, and close to it."""
-    up = -(-(x.numerator << 60) // x.denominator)
-    return Fraction(math.isqrt(up - 1) + 1, 1 << 30)
 
 
 class CorrelatedNoise:

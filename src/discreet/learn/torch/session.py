@@ -412,15 +412,7 @@ def training_of(
     stateful = [trainer.model, trainer.optimizer, *([] if scheduler is None else [scheduler])]
     states = [copy.deepcopy(x.state_dict()) for x in stateful]
     kept = None if checkpoint is None else Path(checkpoint)
-    terms: list[Any] = [
-        trainer._batch,
-        trainer._limit,
-        trainer._epochs,
-        trainer._steps,
-        trainer._multiplier,
-        trainer._rows,
-    ]
-    terms += [trainer._scheme, trainer._clipping, trainer.physical_batch, repr(trainer.model), repr(states[1:])]
+    terms: list[Any] = [trainer._settings(None), trainer._epochs, repr(trainer.model), repr(states[1:])]
     terms += [type(x).__qualname__ for x in stateful] + [_code(trainer._loss_fn), _code(transform)]
     terms += [_digest(trainer.model), None if kept is not None else SystemEntropy().bytes(16).hex()]
     found = Training(

@@ -477,8 +477,8 @@ class PrivateTrainer:
         s = found["settings"]
         counted = bool(s["counted"])
         given: dict[str, Any] = {"collate_fn": collate_fn, "num_workers": num_workers, "device": device}
-        given |= {name: s[name] for name in ("batch_size", "max_grad_norm", "steps", "sampling", "physical_batch")}
-        given |= {name: s[name] for name in ("clipping", "rows", "noise_multiplier", "noise", "bands")}
+        same = "batch_size max_grad_norm steps sampling physical_batch clipping rows noise_multiplier noise bands"
+        given |= {name: s[name] for name in same.split()}
         if validation is not None:
             names = ("validation_epsilon", "validation_bound", "validations")
             given |= {"validation": validation} | {name: s[name] for name in names}
