@@ -412,3 +412,17 @@ def test_caps_that_bigquery_options_say_tighten_the_policy_and_never_widen_it(po
         assert less.query.sensitivities[0].l1 < own.query.sensitivities[0].l1
         for said in ("max_groups_contributed=3", "max_rows_contributed=5", "privacy_unit_column=region"):
             assert "owner" in refusal(lambda said=said: session.plan(asked(said), dialect="bigquery"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "words"),
+    [
+        ('source = "visits.parquet"', r'source = "data\visits.parquet"', "write a path with /, or in single quotes"),
+        ("epsilon = 3", 'epsilon = "ten"', "budget of [population.customers]: epsilon must be a number, not 'ten'."),
+    ],
+)
+def test_a_policy_that_cannot_be_read_says_where_and_what_to_write(
+    policy: Any, line: str, said: str, words: str
+) -> None:
+    assert line in POLICY
+    assert words in refusal(lambda: dp.connect(policy(POLICY.replace(line, said, 1))))

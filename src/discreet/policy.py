@@ -147,9 +147,10 @@ class Policy:
         except OSError:
             raise SourceError(f"The policy {shown!r} cannot be read.", hint="check the path") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SourceError(
-                f"The policy {shown!r} is not TOML: {error}.", hint="text stands in quotes, and each key stands once"
-            ) from None
+            hint = "text stands in quotes, and each key stands once"
+            if "Unescaped" in str(error) or "hex value" in str(error):
+                hint = r"write a path with /, or in single quotes: 'C:\data\visits.csv'"
+            raise SourceError(f"The policy {shown!r} is not TOML: {error}.", hint=hint) from None
         _check_keys("The policy", said, ("population", "table", "analyst"))
         sections = {kind: _section(kind, said.get(kind, {})) for kind in ("population", "table", "analyst")}
         populations = {n: _population(n, s, file.parent) for n, s in sections["population"].items()}
@@ -521,7 +522,11 @@ def _budget(where: str, key: str, said: object) -> Budget:
     _check_keys(f"{key} of {where}", terms, ("epsilon", "delta", "per_query"))
     if "epsilon" not in terms:
         raise InvalidParameter(f"{key} of {where} has no epsilon.", hint=f"{key} = {{ epsilon = 3, delta = 1e-6 }}")
-    return Budget(**terms)
+    try:
+        return Budget(**terms)
+    except InvalidParameter as error:
+        hint = f"{key} = {{ epsilon = 3, delta = 1e-6 }}"
+        raise InvalidParameter(f"{key} of {where}: {error.message}", hint=hint) from None
 
 
 def _place(path: str, folder: Path) -> str:

@@ -258,3 +258,17 @@ def test_spending_is_drawn(ledger: Path, tmp_path: Path, call: Call) -> None:
     assert call("budget", str(ledger), "--plot", str(file)).exit_code == 0
     assert file.read_bytes().startswith(b"\x89PNG")
     assert call("budget", str(ledger), "--plot", str(tmp_path / "spending.txt")).exit_code == 2
+
+
+def test_a_lock_says_whether_a_key_opens_it(tmp_path: Path, call: Call) -> None:
+    place, owner = str(tmp_path / "a.ledger"), str(tmp_path / "owner.pem")
+    public = call("ledger", "key", owner).stdout.strip()
+    assert call("ledger", "open", place, "people", "3").exit_code == 0
+    for key, locked, found in (
+        ((), "without a key: anybody unlocks it", "is locked without a key:"),
+        (("--key", owner), "with this key: without it nobody unlocks it", f"is locked by the key {public}:"),
+    ):
+        assert f"is locked {locked}" in call("ledger", "lock", place, *SIGNED, *key).stdout
+        assert found in call("ledger", "verify", place).stdout
+        assert "unlock it first" in call("ledger", "lock", place, *SIGNED, *key).stderr
+        assert call("ledger", "unlock", place, *SIGNED, *key).exit_code == 0

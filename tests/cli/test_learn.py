@@ -111,3 +111,9 @@ def test_hints_of_a_fit_name_its_own_options(samples: Path, call: Call) -> None:
     assert "--values ward=" in call(*learn, "--model", "bayes", "--each-row", "--target", "ward").stderr
     missing = call(*learn, "--each-row").stderr
     assert "Missing option '--model'. Choose from: logistic, svm" in missing
+
+
+def test_what_a_model_lacks_is_said_together_and_a_slip_in_its_kind_is_named(samples: Path, call: Call) -> None:
+    asked = ("learn", "adult.parquet", "--each-row", "--range", "age=17:90")
+    assert "the model has no ε and no file to be written to." in call(*asked, "--model", "kmeans").stderr
+    assert "Hint: perhaps kmeans is meant; " in call(*asked, "--model", "kmean").stderr

@@ -115,3 +115,28 @@ def test_of_a_policy_the_columns_are_read_that_it_declares(samples: Path, call: 
     said = call("synth", "a.toml", "--epsilon", "1", "--plan", "--json")
     assert said.exit_code == 0, said.output
     assert json.loads(said.stdout)["cells"] == 75
+
+
+def test_of_a_policy_with_several_tables_one_is_named_and_its_caps_are_asked_for(samples: Path, call: Call) -> None:
+    draft = """
+        [population.p]
+        budget = { epsilon = 3, delta = 1e-5 }
+        [table.clinic_visits]
+        source = "clinic_visits.parquet"
+        unit = "person_id"
+        columns.cost = { range = [0, 2000] }
+        [table.more]
+        source = "clinic_visits.parquet"
+        unit = "person_id"
+        """
+    Path("discreet.toml").write_text(draft)
+    several = call("synth", "--epsilon", "1", "--plan")
+    assert "The policy has several tables.\nHint: --from clinic_visits." in several.stderr
+    lacking = call("synth", "--from", "clinic_visits", "--epsilon", "1", "--plan")
+    assert "how many rows of one person are read, 1 where each has one.\nHint: add --max-rows 10." in lacking.stderr
+    made = call("synth", "--from", "clinic_visits", "--epsilon", "1", "--plan", "--max-rows", "10")
+    assert made.exit_code == 0, made.stderr
+    nobody = call("synth", "clinic_visits.parquet", "--max-rows", "1", "--epsilon", "1", "-o", "a.csv")
+    assert "who is protected" in nobody.stderr
+    asked = call("sql", "SELECT COUNT(*) AS n FROM more", "--epsilon", "1", "--max-rows", "2")
+    assert "Hint: add --max-groups 3 (or --bounds auto" in asked.stderr

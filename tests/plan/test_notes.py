@@ -15,7 +15,7 @@ import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.catalog.schema import Range, Reached, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.errors import UnsupportedQuery
+from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.mechanisms.rounds import GaussianRounds, weight
 from discreet.plan.clamping import may_clamp
 from discreet.plan.measures.lattice_value import LatticeValue
@@ -328,7 +328,12 @@ def test_slips_and_dear_ways_are_said_from_public_facts_alone() -> None:
         "stays": pd.DataFrame({"uid": [1], "ward": ["x"]}),
         "places": pd.DataFrame({"place": ["a", "b"], "size": [10, 20]}),
     }
-    facts = {"sex": Values("F", "M"), "ill": Values("yes", "no"), "ward": Values("x"), "age": Range(0, 9)}
+    facts: dict[str, Range | Values] = {
+        "sex": Values("F", "M"),
+        "ill": Values("yes", "no"),
+        "ward": Values("x"),
+        "age": Range(0, 9),
+    }
     fewer = "If 'u' has one row for each 'uid', contribution bounds of 1 have less noise."
     yess, female = (
         "'yess' is none of the known values of 'ill': perhaps 'yes' is meant.",
@@ -354,3 +359,12 @@ def test_slips_and_dear_ways_are_said_from_public_facts_alone() -> None:
         }.items():
             found = [n for n in session.plan(sql, epsilon=1).notes if not n.startswith(("Trunc", "In no group"))]
             assert sorted(found) == sorted(said), sql
+
+
+def test_a_known_value_in_double_quotes_is_told_to_have_single_ones() -> None:
+    with dp.connect({"u": pd.DataFrame({"sex": ["F"]})}, unit=dp.PrivacyUnit.row(), columns={"sex": Values("F", "M")},
+                    population="p", budget=dp.Budget(9), ledger=":memory:") as session:  # fmt: skip
+        for name, hint in (("F", "text stands in single quotes: 'F'"), ("xy", "columns are: sex")):
+            with pytest.raises(UnknownColumn) as caught:
+                session.plan(f'SELECT COUNT(*) FROM u WHERE sex = "{name}"', epsilon=1)
+            assert caught.value.hint == hint

@@ -318,3 +318,23 @@ def test_the_number_of_lines_of_a_text_file_is_not_public(tmp_path: Path) -> Non
             s.hierarchy(**FIXED)
         assert s.remaining.epsilon == 25
         assert abs(s.hierarchy(**BY_CODE).rows - 4000) < 30
+
+
+@pytest.mark.parametrize(
+    ("more", "hint"),
+    [
+        ({"levels": ["block", "county"]}, "levels=['county', 'block']"),
+        ({"levels": ["county", "block"], "filler": {"sex": "X"}}, "declared are 'F', 'M'"),
+    ],
+)
+def test_levels_the_wrong_way_round_and_unknown_fillers_are_refused_with_what_is_right(
+    more: dict[str, Any], hint: str
+) -> None:
+    frame = pd.DataFrame({"county": ["a", "b"], "block": ["a1", "b1"], "sex": ["F", "M"]})
+    units = pd.DataFrame({"county": ["a", "a", "b"], "block": ["a1", "a2", "b1"]})
+    facts = {"sex": dp.Values("F", "M")}
+    terms: dict[str, Any] = {"population": "p", "budget": dp.Budget(3, 1e-5), "ledger": ":memory:"}
+    session = dp.connect({"p": frame}, unit=dp.PrivacyUnit.row(), columns=facts, **terms)
+    with session, pytest.raises(InvalidParameter) as caught:
+        session.plan_hierarchy(units=units, attributes=["sex"], epsilon=1, delta=1e-6, **more)
+    assert caught.value.hint == hint

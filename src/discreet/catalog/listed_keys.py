@@ -79,6 +79,8 @@ def _of_file(path: str | os.PathLike[str]) -> dict[str, list[Any]]:
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             header, *rows = islice(csv.reader(file), MOST_TUPLES + 2)
+    except FileNotFoundError:
+        raise InvalidParameter(f"There is no file {os.fspath(path)!r} with keys.", hint="check the path") from None
     except (OSError, UnicodeDecodeError, csv.Error, ValueError):
         raise InvalidParameter(
             f"The keys in {os.fspath(path)!r} cannot be read.", hint="write a CSV file in UTF-8, with a header"

@@ -214,7 +214,9 @@ class TableSchema:
         alike = [c for c in self.columns if c.lower() == name.lower()]
         if len(alike) == 1:
             return alike[0]
-        raise UnknownColumn(f"There is no column {name!r} in {self.name}.", hint=near_columns(name, list(self.columns)))
+        is_text = any(isinstance(fact, Values) and name in fact.values for fact in self.facts.values())
+        hint = f"text stands in single quotes: '{name}'" if is_text else near_columns(name, list(self.columns))
+        raise UnknownColumn(f"There is no column {name!r} in {self.name}.", hint=hint)
 
 
 def find_table(name: str, tables: Sequence[TableSchema]) -> TableSchema:
@@ -262,12 +264,18 @@ def unknown_table(what: str, name: str, tables: Sequence[str], views: Sequence[s
 
 def near_columns(name: str, columns: Sequence[str]) -> str:
     """Return a hint at which column may be meant by a name that none has."""
-    near = difflib.get_close_matches(name, columns, n=3, cutoff=0.5)
+    near = [c for c in difflib.get_close_matches(name, columns, n=3, cutoff=0.5) if is_near(name, c)]
     if near:
         return f"perhaps {' or '.join(near)} is meant"
     more = f", and {len(columns) - _LISTED} more" if len(columns) > _LISTED else ""
     nearest = sorted(columns, key=lambda c: -difflib.SequenceMatcher(None, name.lower(), c.lower()).ratio())
     return f"columns are: {', '.join((nearest if more else columns)[:_LISTED])}{more}"
+
+
+def is_near(name: str, other: str) -> bool:
+    """Return whether one of two names may be a slip of the other, or a part of it."""
+    a, b = name.casefold(), other.casefold()
+    return (len(a) > 2 and a in b) or (len(b) > 2 and b in a) or difflib.SequenceMatcher(None, a, b).ratio() >= _ALIKE
 
 
 def looks_like(name: str, columns: Sequence[str]) -> str | None:

@@ -104,8 +104,6 @@ def command(
     words = asked.pop("words")
     if len(words) > 1:
         raise InvalidParameter("There is more than a SOURCE.", hint="further tables: --table NAME=FILE")
-    if file is None and not only_plan:
-        raise InvalidParameter("the model has no file to be written to.", hint="-o model.json, or --plan")
     if measured is not None and kind not in PREDICTING:
         raise InvalidParameter(f"--evaluate measures predictions, and {kind} has none.", hint="leave --evaluate out")
     if evaluate_where is not None and measured is None:
@@ -117,14 +115,20 @@ def command(
             raise InvalidParameter("--classes are labels of --target, which is missing.", hint="--target COLUMN")
         asked["values"] = [*asked["values"], (target, labels_of(classes))]
     from discreet.backends.sources import table_name
+    from discreet.policy import is_policy
 
+    by_policy = not words or asked["policy"] is not None or is_policy(words[0])
     name = table or (table_name(words[0]) if words else "rows")
-    if asked["unit"] is not None and asked["max_groups"] is asked["max_contributions"] is None:
+    if (by_policy or asked["unit"] is not None) and asked["max_groups"] is asked["max_contributions"] is None:
         asked["max_groups"] = 1  # rows of a fit have no groups
     stand_in = f'SELECT COUNT(*) AS n FROM "{name}"'  # asks for nothing that the model does not need
     call = QueryCall.taken_from({**_NOT_ASKED, **asked, "words": (*words, stand_in)})
-    if call.epsilon is None:
-        raise InvalidParameter("the model has no ε.", hint="--epsilon 1")
+    lacks = [] if call.epsilon else [("no ε", "--epsilon 1")]
+    lacks += [] if file or only_plan else [("no file to be written to", "-o model.json, or --plan")]
+    if lacks:
+        raise InvalidParameter(
+            f"the model has {' and '.join(l for l, _ in lacks)}.", hint=" ".join(h for _, h in lacks)
+        )
     if file is not None:
         writing.check("--output", file, call.files)
     given = {"epsilon": call.epsilon, "delta": call.delta, **_parameters(kind, estimator)}

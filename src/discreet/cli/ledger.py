@@ -73,7 +73,8 @@ def verify(ledger: str, head: str | None, signature: str | None, public_key: str
         output.say_json(found)
     elif report.ok:
         output.say(f"The ledger is whole: {_many(report.entries, 'entry', 'entries')} in an unbroken chain.")
-        locked = " and is locked: no query opens another" if report.locked else ""
+        key = f"by the key {report.lock_key}" if report.lock_key else "without a key"
+        locked = f" and is locked {key}: no query opens another" if report.locked else ""
         output.say(f"It has {_many(report.accounts, 'account', 'accounts')}{locked}. Its head is")
         output.say(report.head)
         if signature is not None:
@@ -271,7 +272,8 @@ def lock(ledger: str, **signed: Any) -> None:
     with Ledger.existing(ledger) as book:
         book.lock(**signed)
         opened = "only `discreet ledger open` opens accounts in it"
-        output.say(f"The ledger {called(ledger)} is locked: {opened}.")
+        by = "with this key: without it nobody unlocks it" if signed["key"] else "without a key: anybody unlocks it"
+        output.say(f"The ledger {called(ledger)} is locked {by}. From now on, {opened}.")
 
 
 @command.command("unlock", short_help="Unlock a ledger.")

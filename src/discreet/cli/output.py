@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import json
 import math
@@ -69,6 +70,8 @@ def error(problem: DiscreetError, *, as_json: bool, typed: Sequence[str] = ()) -
 
     def for_command_line(text: str) -> str:
         said = hints.for_command_line(text)
+        if rows_alone:
+            said = re.sub(r"\btable=(?:'([^']*)')?", lambda m: f"--from {m[1]}" if m[1] else "--from", said)
         return said.replace("--max-groups 3 ", "") if rows_alone else said
 
     rows_alone = typed[:1] in (["synth"], ["learn"])  # they read rows: there are no groups, and no --bounds
@@ -85,7 +88,13 @@ def usage_error(problem: click.UsageError, *, as_json: bool) -> None:
     """Print a wrong call: what is wrong, and which help to read."""
     where = problem.ctx.command_path if problem.ctx else "discreet"
     message = " ".join(problem.format_message().split())
-    failure("UsageError", _ended(message), f"`{where} --help` shows how to call it.", as_json=as_json)
+    hint = f"`{where} --help` shows how to call it."
+    kind = problem.param.type if isinstance(problem, click.BadParameter) and problem.param else None
+    if isinstance(kind, click.Choice):
+        given = re.search("'([^']*)' is not one of", message)
+        near = difflib.get_close_matches(given[1].lower(), list(map(str, kind.choices)), n=1) if given else []
+        hint = f"perhaps {near[0]} is meant; {hint}" if near else hint
+    failure("UsageError", _ended(message), hint, as_json=as_json)
 
 
 def unexpected(*, as_json: bool) -> None:

@@ -70,10 +70,15 @@ def find_facts(
     kinds = {n: k for n, k in shape.columns.items() if n != unit.column and k is not None and not shape.text}
     numbers = [n for n, k in kinds.items() if k in _NUMBERS]
     texts = [n for n, k in kinds.items() if k == "VARCHAR"] if budget.delta > 0 else []
+    if shape.text:
+        raise InvalidParameter(
+            f"--private-bounds finds nothing in {table!r}: a column of a text file has no type.",
+            hint="make a Parquet file of it, whose columns have types; or say ranges and values in the draft",
+        )
     if not numbers and not texts:
         raise InvalidParameter(
             f"--private-bounds finds nothing in {table!r}: it has no column of numbers, and of text none without a δ.",
-            hint="add a δ, as in --budget 3,1e-6; of a text file, make a Parquet file, whose columns have types",
+            hint="add a δ, as in --budget 3,1e-6",
         )
     part = epsilon / 2 if numbers and texts else epsilon
     facts: dict[str, Fact] = {}

@@ -172,6 +172,12 @@ class QueryCall:
             return [str(self.policy), self.place, *found.arguments["source"].values()]
         return [self.place, self.source, *(source for _, source in self.tables)]
 
+    @property
+    def private_tables(self) -> list[str]:
+        """The names of a policy's tables of the population."""
+        found = self._by_policy()
+        return [] if found is None else [t for t in found.arguments["source"] if t not in found.arguments["public"]]
+
     def open(self) -> Session:
         """Return the session that the options describe; nothing is charged yet.
 
@@ -265,23 +271,28 @@ class QueryCall:
         if (by := self._by_policy()) is not None:
             terms, whose = by.arguments, by.arguments["population"]
             opened = {"budget", "per_person"} & terms.keys() or self.has_account(whose)
-            return by.lacks(missing_terms(terms["unit"], terms.get("bounds"), None if opened else whose))
+            return _short(
+                by.lacks(missing_terms(terms["unit"], terms.get("bounds"), None if opened else whose)), terms["unit"]
+            )
         name = self.population or ("" if self.tables else table_name(self.source))
         funded = self._budget() is not None or self.per_person is not None or not name or self.has_account(name)
         found = missing_terms(
             self._unit(), self.bounds, None if funded else name, () if funded else populations_in(self.place)
         )
-        unsaid = [f"{n}={m}" for n, m in (("max_groups", 3), ("max_rows", 10)) if getattr(self, n) is None]
-        return [replace(fact, say=" ".join(unsaid)) if fact.kind == "caps" else fact for fact in found]
+        return _short(found, self)
 
     def _with_all_missing(self, missing: list[MissingFact]) -> DiscreetError:
         """Return the refusal that names these facts and those that the query lacks, as far as that can be told."""
         from discreet.privacy.guarantee import Budget, decimal
 
         known = self.policy is not None or self._unit() is not None
-        guess = replace(self, each_row=True, paths=())
-        if known and self.unit:
-            guess = self._with_caps()
+        guess = self  # of a policy what it lacks is guessed where it is connected
+        if self.policy is None:
+            guess = (
+                self._with_caps()
+                if self.unit
+                else replace(self, each_row=True, paths=(), max_groups=None, max_rows=None, max_contributions=None)
+            )
         try:
             with guess._connect(":memory:", Budget(20, Fraction(1, 2)), analyst=None) as session:
                 session.plan(self.query, **self.price())
@@ -374,6 +385,12 @@ class QueryCall:
             raise InvalidParameter("The δ of the budget is given twice.", hint="write --budget 3,1e-6, and no more")
         cap = {} if self.per_query is None else {"per_query": self.per_query}
         return dp.Budget(epsilon, delta if delta is not None else self.budget_delta or 0, **cap)
+
+
+def _short(found: list[MissingFact], of: Any) -> list[MissingFact]:
+    """Return the same facts, those about caps with the options of the caps that are missing."""
+    unsaid = [f"{n}={m}" for n, m in (("max_groups", 3), ("max_rows", 10)) if getattr(of, n, None) is None]
+    return [replace(fact, say=" ".join(unsaid)) if fact.kind == "caps" else fact for fact in found]
 
 
 def _guessed(unit: PrivacyUnit | None) -> PrivacyUnit:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,6 @@ _ENDINGS = (".csv", ".parquet", ".model")
 _UNSAID: dict[str, Any] = {
     **dict.fromkeys(("max_contributions", "budget_delta", "per_person", "keys", "noise", "bounds")),
     **dict.fromkeys(("tables", "paths", "public", "links", "errors", "assuming"), ()),
-    "policy": None,
     "rows": 1,
     "dialect": "duckdb",
     "truncation": 0,
@@ -39,7 +39,9 @@ _UNSAID: dict[str, Any] = {
 
 
 @click.command("synth", short_help="Synthetic data of a table.", epilog=_EXAMPLE)
-@click.argument("source", metavar="SOURCE")
+@click.argument("source", metavar="[SOURCE]", required=False)
+@click.option("--policy", metavar="FILE", help="Policy file; ./discreet.toml where no SOURCE is given.")
+@click.option("--from", "table", metavar="TABLE", help="Table of a policy, where there are several.")
 @click.option("-o", "--out", metavar="FILE", help="File for the rows, .csv or .parquet, or for the model, .model.")
 @click.option("--plan", "only_plan", is_flag=True, help="Cost and size only; free.")
 @click.option("--rows", type=click.IntRange(0), help="Number of rows; about as many as SOURCE has unless given.")
@@ -73,7 +75,9 @@ _UNSAID: dict[str, Any] = {
 @click.option("--fresh", is_flag=True, help="New noise, charged again, for what was asked before.")
 @click.option("--json", "as_json", is_flag=True, help="Plan, report and errors as JSON.")
 def command(
-    source: str,
+    source: str | None,
+    policy: str | None,
+    table: str | None,
     out: str | None,
     only_plan: bool,
     rows: int | None,
@@ -89,7 +93,7 @@ def command(
     SOURCE is a Parquet, CSV or JSON file, a glob of such files, a DuckDB file or a policy. The cost is charged to the
     population's account before any data is read. The same again is free, and gives other rows of the same model.
     """
-    call = _call(source, asked)
+    call, own = _call(source, policy, table, asked)
     declared = [name for name, *_ in (*call.ranges, *call.values)]
     given: dict[str, Any] = {
         "epsilon": call.epsilon,
@@ -97,10 +101,11 @@ def command(
         "label": label,
         "bins": bins,
         "method": method,
+        "table": own,
     }
     if only_plan:
         with call.open_without_account() as session:
-            given["columns"] = declared or _known(session)
+            given["columns"] = declared or _known(session, own)
             plan = session.plan_synthesis(**given)
             if not call.has_account(session.population):  # the one that planned it ends with this command
                 plan = plan.without_outlook()
@@ -117,7 +122,7 @@ def command(
 
         frames.to_arrow({})  # refused before the charge where pyarrow is not installed
     with call.open() as session:
-        given["columns"] = declared or _known(session)
+        given["columns"] = declared or _known(session, own)
         made = session.synthesize(**given, fresh=fresh)
         _write(made, out, rows)
         if as_json:
@@ -132,20 +137,26 @@ def command(
             )
 
 
-def _call(source: str, asked: dict[str, Any]) -> QueryCall:
-    """Return the call of `sql` over the same source; its query stands in where missing facts are named."""
+def _call(source: str | None, policy: str | None, table: str | None, asked: dict[str, Any]) -> tuple[QueryCall, str]:
+    """Return the call of `sql` over the same table, whose query stands in where facts are missing, and its name."""
     from discreet.backends.sources import table_name
     from discreet.policy import is_policy
 
-    name = "t" if is_policy(source) else table_name(source)
-    query = 'SELECT COUNT(*) AS n FROM "' + name.replace('"', '""') + '"'
-    groups = None if asked["each_row"] or asked["unit"] is None else 1
-    return QueryCall.taken_from({**_UNSAID, **asked, "words": [source, query], "max_groups": groups})
+    by_policy = source is None or policy is not None or is_policy(source)
+    groups = 1 if by_policy or (asked["unit"] and not asked["each_row"]) else None  # no query widens a policy
+    words = ["SELECT 1"] if source is None else [source, "SELECT 1"]
+    call = QueryCall.taken_from({**_UNSAID, **asked, "words": words, "policy": policy, "max_groups": groups})
+    if not by_policy and table is not None:
+        raise InvalidParameter("--from names a table of a policy.", hint="leave it out")
+    own = [table or table_name(source or "")] if table or not by_policy else call.private_tables
+    if len(own) != 1:
+        raise InvalidParameter("The policy has several tables.", hint=f"--from {own[0]}")
+    return replace(call, query='SELECT COUNT(*) AS n FROM "' + own[0].replace('"', '""') + '"'), own[0]
 
 
-def _known(session: Session) -> list[str] | None:
-    """Return the columns that a policy declares; None where there are several tables, which is refused."""
-    return [column for _, column, _, known in session.schema if known] if len(session.tables) == 1 else None
+def _known(session: Session, table: str) -> list[str]:
+    """Return the columns of a table that a policy declares."""
+    return [column for of, column, _, known in session.schema if known and of.casefold() == table.casefold()]
 
 
 def _write(made: Synthetic, out: str, rows: int | None) -> None:

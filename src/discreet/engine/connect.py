@@ -409,6 +409,8 @@ def missing_terms(
     elif not unit.is_row and unit.caps is None and bounds != "auto":
         caps = [f"max_groups={unit.max_groups or 3}", f"max_rows={unit.max_rows or 10}"]
         what = f"how many groups one {unit.column!r} may enter in a query, and how many rows it may add to each"
+        if unit.max_groups is not None:
+            what = f"how many rows one {unit.column!r} may add to each group"
         say = f"unit=dp.PrivacyUnit({unit.column!r}, {', '.join(caps)})"
         auto = "bounds='auto', which chooses these caps privately for a tenth of each ε"
         found.append(MissingFact("caps", what, say, auto))

@@ -36,6 +36,7 @@ from discreet.learn.estimator import PrivateEstimator, parameters
 from discreet.learn.features import DeclaredColumn
 from discreet.learn.gram import NarrowedGram, moments_of, narrowed, spread_of, units_of
 from discreet.learn.losses import Floats
+from discreet.plan.notes import many
 from discreet.plan.parts import person_part
 from discreet.privacy.exact import count
 
@@ -272,4 +273,5 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
 
     def _explained(self) -> str:
         how = "counts in the cells of a public grid" if len(self._columns) in SIDES else f"histograms and {STEPS} steps"
-        return f"{len(self.cluster_centers_)} clusters of {len(self._columns)} columns, from {how}."
+        k, d = (many(len(x), of) for x, of in ((self.cluster_centers_, "cluster"), (self._columns, "column")))
+        return f"{k} of {d}, from {how}."

@@ -354,7 +354,7 @@ def refused(population: str, limit: Limit, charge: Charge, limits: Sequence[Limi
     asks = _amounts(asked.epsilon, asked.delta, _up, always=bool(left.delta))
     has = _amounts(left.epsilon, left.delta, _down, always=bool(asked.delta))
     budget = limit.filter.budget
-    whole = decimal(budget.epsilon) + (f" and {decimal(budget.delta)}" if "δ" in has else "")
+    whole = f"ε = {decimal(budget.epsilon)} and δ = {decimal(budget.delta)}" if "δ" in has else decimal(budget.epsilon)
     # The other filters count in units of their own, in which an ε that is left may be too much.
     rule = "" if limit.filter.name == "basic" else f", counted by the {limit.filter.name} filter"
     whose = f", the cap of {limit.whose}" if limit.whose else ""
@@ -383,7 +383,8 @@ def above_one_query(charge: Charge, limit: Limit) -> InvalidParameter:
     return InvalidParameter(
         f"one query{whose} may ask ε = {decimal(limit.filter.budget.per_query)} at most, and this one asks "
         f"ε = {_up(charge.guarantee.epsilon)}.",
-        hint="ask for less; the owner sets the cap with Budget(per_query=…)",
+        hint=f"ask for less: of the budget ε = {_down(limit.remaining.epsilon)} is left, and the owner sets the cap of "
+        "one query with per_query=",
     )
 
 

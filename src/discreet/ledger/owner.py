@@ -47,7 +47,8 @@ def change_lock(view: View, place: str, locked: bool, key: Key | None, by: str, 
     """Append a lock, with a key one that only this key opens, or the end of one."""
     view.refuse_moved()
     if locked == (lock_of(view) is not None):
-        raise InvalidParameter(f"the ledger {place} is {'locked already' if locked else 'not locked'}.")
+        hint = "to lock it with another key, or with one at all, unlock it first" if locked else ""
+        raise InvalidParameter(f"the ledger {place} is {'locked already' if locked else 'not locked'}.", hint=hint)
     public = chain.public_key(key) if locked and key is not None else None
     said = Locked(locked, public, names.words("by", by), names.words("reason", reason))
     signed = _signed(view, LEDGER, said, key) if locked else by_owner(view, place, LEDGER, said, key)

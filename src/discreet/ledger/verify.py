@@ -331,6 +331,11 @@ class Replay:
         """Whether only the ledger's owner opens accounts."""
         return self._lock is not None
 
+    @property
+    def lock_key(self) -> str | None:
+        """The owner's public key, where the lock names one."""
+        return None if self._lock is None else self._lock.public_key
+
     def compare(self, states: dict[str, str]) -> None:
         """Check the states, which only repeat what the entries say, and the keys."""
         expected = {HEAD: f"{self.seq} {self.head}"} if self.count else {}
@@ -461,6 +466,7 @@ class LedgerReport:
         head: the hash of the last entry, to be published or kept elsewhere.
         problems: everything that is wrong, in sentences; empty when nothing is.
         locked: whether only its owner opens accounts.
+        lock_key: the public key that the lock names; None where it names none.
     """
 
     entries: int
@@ -468,6 +474,7 @@ class LedgerReport:
     head: str
     problems: tuple[str, ...]
     locked: bool = False
+    lock_key: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -536,4 +543,4 @@ def _begun(head: str | None) -> Replay:
 
 
 def _report(state: Replay) -> LedgerReport:
-    return LedgerReport(state.count, len(state.books), state.head, tuple(state.problems), state.locked)
+    return LedgerReport(state.count, len(state.books), state.head, tuple(state.problems), state.locked, state.lock_key)

@@ -143,7 +143,8 @@ class SynthColumn:
             if wanted is None or (wanted == OTHER and self.type is Type.TEXT):
                 found = found or [self.size - 1]
             if not found:
-                raise InvalidParameter(f"{wanted!r} is no declared value of {self.name!r}.")
+                hint = f"declared are {', '.join(map(repr, self.values[:5]))}{', …' if len(self.values) > 5 else ''}"
+                raise InvalidParameter(f"{wanted!r} is no declared value of {self.name!r}.", hint=hint)
             return found
         if wanted is None:
             return [self.size - 1]

@@ -133,6 +133,12 @@ def level_units(
     def path(row: tuple[Any, ...]) -> tuple[Scalar, ...]:
         return row if code is None else tuple(row[0][:n] for n in lengths)
 
+    counts = [len({path(row)[: i + 1] for row in rows}) for i in range(len(names))]
+    if len(names) > 1 and code is None and counts[0] == counts[-1] and len({row[-1] for row in rows}) < counts[0]:
+        raise InvalidParameter(
+            f"levels= goes from the coarsest to the finest, and each {names[0]!r} is in one {names[-1]!r}.",
+            hint=f"levels={[*names[::-1]]!r}",
+        )
     by_row = [path(row) for row in rows]
     paths = sorted({*by_row})
     place = {p: i for i, p in enumerate(paths)}
