@@ -107,3 +107,12 @@ def test_a_number_of_rows_that_noise_chose_is_not_public() -> None:
 )
 def test_what_is_not_known_has_no_text(sql: str) -> None:
     assert with_ends(sql, TABLES) is None
+
+
+@pytest.mark.parametrize("first", ["n", "1"])
+def test_a_text_that_would_grow_without_bound_is_left(first: str) -> None:
+    doubled = f"SELECT {first} AS a0, " + ", ".join(f"a{i} + a{i} AS a{i + 1}" for i in range(40)) + " FROM r"
+    found = with_ends(doubled, TABLES)
+    assert found is None or not found.places
+    assert with_ends("SELECT " + "1 / (" * 40 + "n" + ")" * 40 + " FROM r", TABLES) is None
+    assert with_ends("SELECT " + "(SELECT " * 20 + "MAX(n) FROM r" + ")" * 20 + " AS x FROM r", TABLES) is None

@@ -211,7 +211,7 @@ def one_row_each(plan: Decided) -> str:
 
 
 def _origins(question: Question) -> dict[str, tuple[TableSchema, str]]:
-    """Return of which table each column is that the question and its relation name, as far as it is one of a table."""
+    """Return of which table each column is that the query and its relation name, as far as it is one of a table."""
     if question.relation is None:
         return {name: (question.table, name) for name in question.table.columns}
     found: dict[str, tuple[TableSchema, str]] = {}
@@ -227,7 +227,7 @@ def _origins(question: Question) -> dict[str, tuple[TableSchema, str]]:
 
 
 def _row_level(question: Question) -> Iterator[Expr]:
-    """Yield the expressions over rows that the question has, and those of its relation."""
+    """Yield the expressions over rows that the query has, and those of its relation."""
     nodes = () if question.relation is None else nodes_in(question.relation.node)
     for node in nodes:
         yield from [e for _, e in node.outputs] if isinstance(node, Project) else []

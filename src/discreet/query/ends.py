@@ -9,7 +9,7 @@ over other rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
@@ -20,6 +20,10 @@ from discreet.query.parse import parse_query
 
 LOW, HIGH = "dp_low ", "dp_high "
 """Before the name of a noisy column, those of its ends."""
+
+
+MOST_LONG, MOST_DEEP = 5_000, 8
+"""Letters of an end, and queries inside each other, beyond which nothing is known: a text could grow without bound."""
 
 
 class EndKind(IntEnum):
@@ -58,6 +62,8 @@ def with_ends(sql: str, tables: Mapping[str, Columns]) -> EndedQuery | None:
         name.lower().startswith((LOW, HIGH)) for name in (*_named(tree), *(n for c in tables.values() for n, _ in c))
     ):
         return None  # a name of the query's own would be taken for an end
+    if any(_depth(node) > MOST_DEEP for node in tree.find_all(exp.Query)):
+        return None
     known = {name.lower(): _Relation(tuple(columns)) for name, columns in tables.items()}
     try:
         found = _query(tree, known, ())
@@ -72,6 +78,13 @@ def with_ends(sql: str, tables: Mapping[str, Columns]) -> EndedQuery | None:
 
 def _named(tree: exp.Expr) -> list[str]:
     return [i.name for i in tree.find_all(exp.Identifier)]
+
+
+def _depth(node: exp.Expr) -> int:
+    depth, parent = 0, node.parent
+    while parent is not None:
+        depth, parent = depth + isinstance(parent, exp.Select), parent.parent
+    return depth
 
 
 class _UnknownError(Exception):
@@ -163,6 +176,9 @@ class _Select:
     """Whether noise chose its rows, or its groups, before aggregates."""
     is_cut: bool = False
     """Whether noise chose rows before windows."""
+    ended: dict[Hashable, _Pair | None] = field(default_factory=dict)
+    known: dict[Hashable, bool] = field(default_factory=dict)
+    """What was found to be public, of outputs by their names and of subqueries, each once."""
 
     def relation(self) -> _Relation:
         tree = self.tree
@@ -256,10 +272,9 @@ class _Select:
         """Whether noise does not move an expression."""
         if isinstance(node, exp.Column):
             kind, other = self._column(node)
-            return not kind if other is None else self._is_public(other)
+            return not kind if other is None else self._once((node.name.lower(), self.is_chosen, self.is_cut), other)
         if isinstance(node, exp.Query):
-            found = _query(node.copy(), self.tables, self.scope)
-            return not found.is_noisy and not found.is_chosen
+            return self._once(id(node), node)
         if isinstance(node, exp.Window):
             if self.is_cut:
                 return False
@@ -268,6 +283,15 @@ class _Select:
         if isinstance(node, exp.Count) and isinstance(node.this, exp.Column):
             return True
         return all(map(self._is_public, node.iter_expressions()))
+
+    def _once(self, key: Hashable, node: exp.Expr) -> bool:
+        if key not in self.known:
+            if isinstance(node, exp.Query):
+                found = _query(node.copy(), self.tables, self.scope)
+                self.known[key] = not found.is_noisy and not found.is_chosen
+            else:
+                self.known[key] = self._is_public(node)
+        return self.known[key]
 
     def _aggregates(self, node: exp.Expr) -> bool:
         """Whether an expression has an aggregate of its own query, which is no window."""
@@ -326,7 +350,10 @@ class _Select:
     def _ends_of_column(self, node: exp.Column, *, within: bool) -> _Pair | None:
         kind, other = self._column(node)
         if other is not None:
-            return self._of_item(other, within=within)
+            key = node.name.lower(), within
+            if key not in self.ended:
+                self.ended[key] = self._of_item(other, within=within)
+            return self.ended[key]
         if kind is not EndKind.ENDED or not within:
             return None
         table = node.args.get("table")
@@ -409,6 +436,8 @@ def _made_of(pairs: Sequence[_Pair | None], low: str, high: str) -> _Pair | None
 
 def _parsed(text: str, *ends: exp.Expr) -> exp.Expr:
     written = text.format(*(f"({e.sql(dialect='duckdb', comments=False)})" for e in ends))
+    if len(written) > MOST_LONG:
+        raise _UnknownError
     return exp.maybe_parse(f"({written})", dialect="duckdb")
 
 
