@@ -1,7 +1,6 @@
 """What uses of mechanisms cost together: losses, conversions, calibration. Names no mechanism.
 
-Every constructor here returns a `PrivacyLoss`; add them, multiply them by a count, and ask for `epsilon` or
-`delta`.
+Every constructor here returns a `PrivacyLoss`; add them, multiply them by a count, and ask for `epsilon` or `delta`.
 
 >>> loss = gaussian(noise_multiplier=10) * 20 + pure(0.1)
 >>> round(loss.epsilon(delta=1e-6), 2)

@@ -1,7 +1,6 @@
 """From one promise to another, each answer rounded so that the promise still holds.
 
-An ε or a δ is rounded up, a ρ or a μ² down. The proofs, and why rounding is covered, are in
-docs/proofs/conversions.md.
+An ε or a δ is rounded up, a ρ or a μ² down. The proofs, and why rounding is covered, are in docs/proofs/conversions.md.
 """
 
 from __future__ import annotations
@@ -62,8 +61,7 @@ def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> float(rho_for(Fraction(1), Fraction(1, 10**6)))
     0.02435...
 
-    References: Canonne, Kamath, Steinke 2020, Proposition 12, solved for ρ at each α,
-    https://arxiv.org/abs/2004.00010
+    References: Canonne, Kamath, Steinke 2020, Proposition 12, solved for ρ at each α, https://arxiv.org/abs/2004.00010
     """
     e, log_d = below(epsilon), _log(delta)
 
@@ -87,8 +85,7 @@ def gdp_delta(mu_squared: Fraction, epsilon: Fraction) -> float:
 def gdp_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
     """Return the ε for which every μ-GDP mechanism is (ε, δ)-DP, rounded up.
 
-    References: Balle, Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530; beyond μ = 1000 by ρ = μ²/2
-    instead
+    References: Balle, Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530; beyond μ = 1000 by ρ = μ²/2 instead
     """
     if not mu_squared:
         return 0.0
@@ -168,16 +165,14 @@ def _log1p_exp(s: float) -> float:
 
 
 def _slack(terms: tuple[float, ...]) -> float:
-    # Each term carries a few relative rounding errors (at most 8 · 2^-53 with those of exp and log), added
-    # upwards.
+    # Each term carries a few relative rounding errors (at most 8 · 2^-53 with those of exp and log), added upwards.
     return 8 * 2.3e-16 * math.fsum(map(abs, terms))
 
 
 def _least(f: Callable[[float], float]) -> float:
     """Return the least value that golden-section search sees over s = log(α − 1); each seen is a valid bound.
 
-    The bounds are quasi-convex in α: where one of them is at most t is the set on which a convex function is
-    at most 0.
+    The bounds are quasi-convex in α: where one of them is at most t is the set on which a convex function is at most 0.
     """
     low, high, g = -45.0, 90.0, (math.sqrt(5) - 1) / 2
     a, b = high - g * (high - low), low + g * (high - low)

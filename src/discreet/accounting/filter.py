@@ -310,8 +310,7 @@ class CurveFilter(Filter):
     Attributes:
         curve: the capacity of each of `ORDERS`.
 
-    References: at each order Feldman, Zrnic 2021, https://arxiv.org/abs/2008.11193; all at once:
-    docs/proofs/filters.md
+    References: at each order Feldman, Zrnic 2021, https://arxiv.org/abs/2008.11193; all at once: docs/proofs/filters.md
 
     Raises:
         InvalidParameter: a curve that does not convert to the budget at any of the orders.
@@ -365,8 +364,7 @@ def open_filter(name: str, budget: Budget, *, curve: PrivacyLoss | None = None) 
     Args:
         name: which quantities are added up.
         budget: the promise for all charges together.
-        curve: for 'renyi-curve', and only for it: the loss of the work that no later work may exceed at any
-            order.
+        curve: for 'renyi-curve', and only for it: the loss of the work that no later work may exceed at any order.
 
     Raises:
         InvalidParameter: an unknown name, another filter than basic for a budget without δ, or a curve that

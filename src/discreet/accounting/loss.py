@@ -46,9 +46,8 @@ class PrivacyLoss:
 
     References:
         Dwork, Roth 2014, Theorem 3.16 (sums); Canonne, Kamath, Steinke 2020, Proposition 12 (zCDP),
-        https://arxiv.org/abs/2004.00010; Balle, Wang 2018, Theorem 8 (Gaussian),
-        https://arxiv.org/abs/1805.06530; Zhu, Dong, Wang 2022, Theorem 10 (pairs),
-        https://arxiv.org/abs/2106.08567. Proofs: docs/proofs/composition.md
+        https://arxiv.org/abs/2004.00010; Balle, Wang 2018, Theorem 8 (Gaussian), https://arxiv.org/abs/1805.06530; Zhu,
+        Dong, Wang 2022, Theorem 10 (pairs), https://arxiv.org/abs/2106.08567. Proofs: docs/proofs/composition.md
 
     >>> from discreet.privacy.event import ApproximateEvent
     >>> loss = PrivacyLoss(Composed([ApproximateEvent(Fraction(1, 10))])) * 3
@@ -111,8 +110,7 @@ class PrivacyLoss:
         Raises:
             InvalidParameter: a rate outside [0, 1], or several uses (sample each: `loss.poisson(q) * n`).
 
-        References: Zhu, Dong, Wang 2022, Theorem 11, https://arxiv.org/abs/2106.08567; proof:
-        docs/proofs/sampling.md
+        References: Zhu, Dong, Wang 2022, Theorem 11, https://arxiv.org/abs/2106.08567; proof: docs/proofs/sampling.md
         """
         from discreet.accounting.operations import sampled
 
@@ -152,8 +150,7 @@ class PrivacyLoss:
         Raises:
             InvalidParameter: a use that is not ε-DP by itself, or several.
 
-        References: Feldman, McMillan, Talwar 2021, https://arxiv.org/abs/2012.12803; proof:
-        docs/proofs/shuffling.md
+        References: Feldman, McMillan, Talwar 2021, https://arxiv.org/abs/2012.12803; proof: docs/proofs/shuffling.md
         """
         from discreet.accounting.operations import shuffled
 
@@ -169,8 +166,7 @@ class PrivacyLoss:
             For k units added, removed or replaced, whichever `self` holds for with one.
 
         Raises:
-            InvalidParameter: a k below 1, or uses that release vectors (derive them for k times the
-            sensitivity).
+            InvalidParameter: a k below 1, or uses that release vectors (derive them for k times the sensitivity).
 
         References: Dong, Roth, Su 2019, Theorem 2.14, https://arxiv.org/abs/1905.02383; Ganesh 2024,
         https://arxiv.org/abs/2401.10294; proof: docs/proofs/group.md
@@ -221,8 +217,7 @@ class PrivacyLoss:
         """Return an ε for which all of it is (ε, δ)-DP, rounded up to a float (which means its shortest decimal).
 
         Raises:
-            InvalidParameter: no finite ε exists at that δ: Gaussian noise or zCDP at δ = 0, or a δ below
-            `failure`.
+            InvalidParameter: no finite ε exists at that δ: Gaussian noise or zCDP at δ = 0, or a δ below `failure`.
         """
         epsilon = reported(self.guarantee(delta).epsilon)
         if math.isinf(epsilon):

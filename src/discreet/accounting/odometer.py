@@ -28,11 +28,10 @@ class Odometer:
     that was opened for that ε, since its readings hold all at once.
 
     Guarantee:
-        However the charges are chosen, each in sight of all earlier answers, and whenever the analyst stops
-        for whatever reason, with the reading ε there: P(S) ≤ ∫_S e^ε dQ + δ for all sets S of answers with
-        finite readings, under the neighbours that the charges were derived for. If no charge has a failure
-        apart from its ε or ρ, it is more: with probability at least 1 − δ the privacy loss is at no moment
-        above the reading of that moment.
+        However the charges are chosen, each in sight of all earlier answers, and whenever the analyst stops for
+        whatever reason, with the reading ε there: P(S) ≤ ∫_S e^ε dQ + δ for all sets S of answers with finite readings,
+        under the neighbours that the charges were derived for. If no charge has a failure apart from its ε or ρ, it is
+        more: with probability at least 1 − δ the privacy loss is at no moment above the reading of that moment.
 
     Attributes:
         delta: the δ of all readings together. Half of it is for the failures of charges.

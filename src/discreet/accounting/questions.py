@@ -112,8 +112,7 @@ def advantage(loss: Loss) -> float:
         No test whether a unit is in the data, whatever else is known to the attacker, has a larger difference;
         equally, no two neighbours' outputs differ more in total variation.
 
-    References: the membership advantage of Yeom, Giacomelli, Fredrikson, Jha 2018,
-    https://arxiv.org/abs/1709.01604
+    References: the membership advantage of Yeom, Giacomelli, Fredrikson, Jha 2018, https://arxiv.org/abs/1709.01604
     """
     return loss.delta(0)
 
@@ -122,8 +121,7 @@ def success(loss: Loss, prior: Real = Fraction(1, 2)) -> float:
     """Return the chance with which an attacker can say rightly whether a unit is in the data, held for `prior` before.
 
     Guarantee:
-        No rule does better on average: (1 − π) + π·H_{(1−π)/π}, π the prior. Without any answer it is
-        max(π, 1 − π).
+        No rule does better on average: (1 − π) + π·H_{(1−π)/π}, π the prior. Without any answer it is max(π, 1 − π).
 
     Raises:
         InvalidParameter: a prior outside [0, 1].

@@ -59,8 +59,7 @@ def geometric(most: int, *, epsilon: Real, sensitivity: int = 1) -> Mechanism:
     Guarantee:
         ε-DP for such neighbours. In place of e^(ε/Δ) stands a fraction that is at most that, by one part in 10²³.
 
-    References: Ghosh, Roughgarden, Sundararajan 2009, Section 2,
-    https://arxiv.org/abs/0811.2841
+    References: Ghosh, Roughgarden, Sundararajan 2009, Section 2, https://arxiv.org/abs/0811.2841
 
     >>> geometric(10, epsilon="1/2")
     <Mechanism 11×11: ε = 0.5>

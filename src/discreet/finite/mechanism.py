@@ -49,11 +49,10 @@ class Mechanism(ComparedTable):
         inputs: the inputs, where `rows` does not name them.
         neighbours: which inputs are neighbours: all of them unless said (the local model); "add-remove" or
             "replace" for inputs that are `Database`s; pairs; or a function of two inputs, true in either order.
-        rounding: for rows that were computed in floats: they may miss 1 by this share, and are divided by their
-            sums. The mechanism is the one with the divided rows, and all that it says is exact of that one. If
-            each given probability is within a share r of the true one, and r ≤ 1/100, then the truth has an ε at
-            δ = 0 within 2·log((1 + r)/(1 − r)) of what is said, apart from outputs of which one law is 0, and a δ
-            within 5r.
+        rounding: for rows that were computed in floats: they may miss 1 by this share, and are divided by their sums.
+            The mechanism is the one with the divided rows, and all that it says is exact of that one. If each given
+            probability is within a share r of the true one, and r ≤ 1/100, then the truth has an ε at δ = 0 within
+            2·log((1 + r)/(1 − r)) of what is said, apart from outputs of which one law is 0, and a δ within 5r.
 
     Guarantee:
         `ratio`, `delta_bounds`, `tradeoff`, `moment`, `worst` and `dominating` are exact, or bounds on the stated
@@ -443,8 +442,7 @@ def dominating(laws: Iterable[tuple[Row, Row]], whole: int) -> tuple[tuple[Fract
     The points (Q(E), P(E)) of the likeliest events of all pairs have an upper convex hull; its edges are the
     outcomes of the pair.
 
-    References: Zhu, Dong, Wang 2022, Proposition 8, https://arxiv.org/abs/2106.08567; proof:
-    docs/proofs/finite.md
+    References: Zhu, Dong, Wang 2022, Proposition 8, https://arxiv.org/abs/2106.08567; proof: docs/proofs/finite.md
     """
     points = {(0, 0), (whole, whole)}
     for p, q in laws:

@@ -70,9 +70,8 @@ class HeavyHitters(Randomizer):
         salt: names the public hash functions.
 
     References:
-        Wang, Li, Jha 2017 (the prefix extending method), https://arxiv.org/abs/1708.06674; Bassily,
-        Nissim, Stemmer, Thakurta 2017 (TreeHist), https://arxiv.org/abs/1707.04982;
-        docs/proofs/heavy-hitters.md, Theorem 3.
+        Wang, Li, Jha 2017 (the prefix extending method), https://arxiv.org/abs/1708.06674; Bassily, Nissim, Stemmer,
+        Thakurta 2017 (TreeHist), https://arxiv.org/abs/1707.04982; docs/proofs/heavy-hitters.md, Theorem 3.
 
     >>> HeavyHitters(epsilon=2, length=12, alphabet="abcdefghijklmnopqrstuvwxyz").levels
     (4, 7, 9, 11, 12)

@@ -105,11 +105,10 @@ class Laplace(MeanRandomizer):
     """Reports a number of [low, high], in steps of 2^−30 of the range, with discrete Laplace noise.
 
     Guarantee:
-        ε-DP for any two values of one device: they lie at most 2^30 steps apart, and the noise has mass
-        ∝ exp(−|k|/b) with b = 2^30/ε, a fraction, drawn exactly. Outside of the range a value counts as the
-        nearer end, and what is not a number as the middle. Unbiased for values on the grid. Its loss composes
-        better than that of other reports of the same ε; for one report `Duchi` has less variance below ε = 2.3
-        and `Piecewise` always.
+        ε-DP for any two values of one device: they lie at most 2^30 steps apart, and the noise has mass ∝ exp(−|k|/b)
+        with b = 2^30/ε, a fraction, drawn exactly. Outside of the range a value counts as the nearer end, and what is
+        not a number as the middle. Unbiased for values on the grid. Its loss composes better than that of other reports
+        of the same ε; for one report `Duchi` has less variance below ε = 2.3 and `Piecewise` always.
 
     References:
         Dwork, McSherry, Nissim, Smith 2006, Proposition 1, https://doi.org/10.1007/11681878_14;
@@ -343,9 +342,8 @@ class Duchi(MeanRandomizer):
         better for single numbers from ε ≈ 1.3 on.
 
     References:
-        Duchi, Jordan, Wainwright 2018 (the sampling strategy for ℓ∞),
-        https://arxiv.org/abs/1604.02390; Wang et al. 2019, Algorithms 1 and 3, https://arxiv.org/abs/1907.00834;
-        docs/proofs/local-means.md, Theorem 1.
+        Duchi, Jordan, Wainwright 2018 (the sampling strategy for ℓ∞), https://arxiv.org/abs/1604.02390; Wang et al.
+        2019, Algorithms 1 and 3, https://arxiv.org/abs/1907.00834; docs/proofs/local-means.md, Theorem 1.
 
     >>> Duchi(epsilon=50, low=0, high=10).randomize([0, 10.0]).tolist()
     [0, 1]

@@ -65,10 +65,9 @@ class PrivUnit(Randomizer):
 
     References:
         Bhowmick, Duchi, Freudiger, Kapoor, Rogers 2018 (PrivUnit), https://arxiv.org/abs/1812.00984; Asi, Feldman,
-        Talwar 2022 (its optimum), https://arxiv.org/abs/2205.02466; Isik, Chen, Özgür, Weissman, No 2023 (naming
-        one of the k closest of public codewords), https://arxiv.org/abs/2306.04924; Shah, Chen, Ballé, Kairouz,
-        Theis 2022 (public candidates), https://arxiv.org/abs/2111.00092;
-        docs/proofs/privunit.md, Theorem 1.
+        Talwar 2022 (its optimum), https://arxiv.org/abs/2205.02466; Isik, Chen, Özgür, Weissman, No 2023 (naming one of
+        the k closest of public codewords), https://arxiv.org/abs/2306.04924; Shah, Chen, Ballé, Kairouz, Theis 2022
+        (public candidates), https://arxiv.org/abs/2111.00092; docs/proofs/privunit.md, Theorem 1.
 
     >>> PrivUnit(epsilon=4, dimension=100).candidates
     128
@@ -267,9 +266,8 @@ class Closeness:
 def closeness(pairs: int, nearest: int, chance: Fraction, dimension: int) -> Closeness:
     """For `pairs` of opposite uniform directions: one of the `nearest` with this chance, else one of the others.
 
-    With T = |⟨u, x⟩| for uniform u, of which `pairs` are drawn, the nearest ones have
-    Σ E g(T) = pairs·E[g(T)·P(fewer than `nearest` others are larger)]; with t = sin φ the density of T is
-    proportional to cos^(d−2) φ in φ.
+    With T = |⟨u, x⟩| for uniform u, of which `pairs` are drawn, the nearest ones have Σ E g(T) = pairs·E[g(T)·P(fewer
+    than `nearest` others are larger)]; with t = sin φ the density of T is proportional to cos^(d−2) φ in φ.
     """
     from scipy.special import bdtr, betainc
 

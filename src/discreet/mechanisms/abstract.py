@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 class Mechanism(ABC):
     """A randomised release with public parameters, whose cost is known before the data is touched.
 
-    Families add their own `release`: numbers (`Numeric`), one candidate of many (`Selection`), groups
-    (`Threshold`).
+    Families add their own `release`: numbers (`Numeric`), one candidate of many (`Selection`), groups (`Threshold`).
     """
 
     __slots__ = ()

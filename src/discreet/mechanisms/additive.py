@@ -1,8 +1,7 @@
 """Noise that is added to integers: its cost, its exact addition, and how large it is.
 
-The planner of queries and the numeric mechanisms share these laws. A law says what it costs before the data
-is touched (`event`), adds without ever wrapping (`add`), and bounds itself from public facts alone (`tail`,
-`quantile`).
+The planner of queries and the numeric mechanisms share these laws. A law says what it costs before the data is touched
+(`event`), adds without ever wrapping (`add`), and bounds itself from public facts alone (`tail`, `quantile`).
 """
 
 from __future__ import annotations
@@ -94,8 +93,7 @@ class DiscreteLaplaceNoise(Additive):
 
     References:
         Ghosh, Roughgarden, Sundararajan 2009, https://arxiv.org/abs/0811.2841; Dwork, Roth, *The Algorithmic
-        Foundations of Differential Privacy*, Theorem 3.6,
-        https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf
+        Foundations of Differential Privacy*, Theorem 3.6, https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf
     """
 
     scale: Fraction

@@ -115,9 +115,8 @@ class PermuteAndFlip(Selection):
         all utilities have to move in one direction between neighbours.
 
     References:
-        McKenna, Sheldon 2020, Algorithm 1 and its theorems on privacy and utility,
-        https://arxiv.org/abs/2010.12603; the bound of `error` is that of Dwork, Roth, Corollary 3.12, which
-        holds for it all the more.
+        McKenna, Sheldon 2020, Algorithm 1 and its theorems on privacy and utility, https://arxiv.org/abs/2010.12603;
+        the bound of `error` is that of Dwork, Roth, Corollary 3.12, which holds for it all the more.
 
     >>> PermuteAndFlip(epsilon=1000).release(["red", "blue"], [3, 8])
     'blue'

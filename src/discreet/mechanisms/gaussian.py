@@ -26,12 +26,11 @@ class Gaussian(Numeric):
     With `sigma=` it is what was given, and `loss` says what it costs.
 
     Guarantee:
-        μ-GDP with μ = Δ/σ, and (ε, δ)-DP when ε and δ were given, when the value moves by at most
-        `sensitivity` = Δ in ℓ2 between neighbours, under the relation for which Δ was computed. On integers
-        rounding the noise is post-processing. Floats are first rounded to a grid chosen from Δ, σ and
-        `dimension` alone; what that adds to the sensitivity is paid for by a larger σ (by one part in 2^19,
-        at most in 2^11 where √dimension·σ/Δ is beyond 2^34). σ is a fraction, rounded up. The type of the
-        value is public: see `Numeric`.
+        μ-GDP with μ = Δ/σ, and (ε, δ)-DP when ε and δ were given, when the value moves by at most `sensitivity` = Δ in
+        ℓ2 between neighbours, under the relation for which Δ was computed. On integers rounding the noise is
+        post-processing. Floats are first rounded to a grid chosen from Δ, σ and `dimension` alone; what that adds to
+        the sensitivity is paid for by a larger σ (by one part in 2^19, at most in 2^11 where √dimension·σ/Δ is beyond
+        2^34). σ is a fraction, rounded up. The type of the value is public: see `Numeric`.
 
     References:
         Balle, Wang 2018, Theorem 8 (analytic), https://arxiv.org/abs/1805.06530; Dwork, Roth, *The

@@ -20,13 +20,12 @@ class Laplace(Numeric):
     """Adds noise with mass ∝ exp(−|k|/b), b = Δ/ε, to integers, and to floats on a fine lattice.
 
     Guarantee:
-        ε-DP when the value moves by at most `sensitivity` = Δ in ℓ1 between neighbours (for one number: in
-        absolute value; for an array: the sum over its entries), under the relation for which Δ was computed.
-        On integers b is exactly Δ/ε, a fraction. Floats are rounded to a grid that is chosen from Δ, ε and
-        `dimension` alone; what the rounding adds to the sensitivity (at most one step for each number) is
-        paid for by a scale that is larger (by one part in a million, at most in four thousand where
-        dimension/ε is beyond 2^34), so ε holds as stated. `loss` is pure ε, whatever is released. The type of
-        the value is public: see `Numeric`.
+        ε-DP when the value moves by at most `sensitivity` = Δ in ℓ1 between neighbours (for one number: in absolute
+        value; for an array: the sum over its entries), under the relation for which Δ was computed. On integers b is
+        exactly Δ/ε, a fraction. Floats are rounded to a grid that is chosen from Δ, ε and `dimension` alone; what the
+        rounding adds to the sensitivity (at most one step for each number) is paid for by a scale that is larger (by
+        one part in a million, at most in four thousand where dimension/ε is beyond 2^34), so ε holds as stated. `loss`
+        is pure ε, whatever is released. The type of the value is public: see `Numeric`.
 
     References:
         Dwork, McSherry, Nissim, Smith 2006, Proposition 1, https://doi.org/10.1007/11681878_14; Dwork, Roth,

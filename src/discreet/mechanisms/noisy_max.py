@@ -30,18 +30,16 @@ class NoisyMax(Selection):
     Laplace noise, the exponential one least. Laplace noise is for integers; ties are broken at random.
 
     Guarantee:
-        ε-DP when the list of candidates is public and each utility (for Laplace noise an integer) moves by at
-        most `sensitivity` = Δ between neighbours, in any direction; with `monotonic=True` the scale is Δ/ε,
-        and all utilities have to move in one direction. Ties have positive probability on integers; a uniform
-        choice among them keeps the guarantee. With Gumbel noise it is ε-bounded-range too
-        (docs/proofs/noisy-max.md).
+        ε-DP when the list of candidates is public and each utility (for Laplace noise an integer) moves by at most
+        `sensitivity` = Δ between neighbours, in any direction; with `monotonic=True` the scale is Δ/ε, and all
+        utilities have to move in one direction. Ties have positive probability on integers; a uniform choice among them
+        keeps the guarantee. With Gumbel noise it is ε-bounded-range too (docs/proofs/noisy-max.md).
 
     References:
-        Dwork, Roth, *The Algorithmic Foundations of Differential Privacy*, Claim 3.9 (there Δ = 1 and counts
-        that move in one direction, hence half the scale),
-        https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf; Ding, Kifer et al. 2021 (exponential noise is
-        permute and flip), https://arxiv.org/abs/2105.07260; Gumbel noise: McSherry, Talwar 2007, Theorem 6,
-        https://doi.org/10.1109/FOCS.2007.41, by the equivalence proved on the page.
+        Dwork, Roth, *The Algorithmic Foundations of Differential Privacy*, Claim 3.9 (there Δ = 1 and counts that move
+        in one direction, hence half the scale), https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf; Ding, Kifer
+        et al. 2021 (exponential noise is permute and flip), https://arxiv.org/abs/2105.07260; Gumbel noise: McSherry,
+        Talwar 2007, Theorem 6, https://doi.org/10.1109/FOCS.2007.41, by the equivalence proved on the page.
 
     >>> NoisyMax(epsilon=1000).release(["red", "blue"], [3, 8])
     'blue'

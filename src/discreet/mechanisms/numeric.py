@@ -240,10 +240,9 @@ class Reserve:
         forked throws away what it finds, since a block belongs to the process that began to draw it. A copy,
         pickled or not, has none of the numbers.
 
-        The time of a release does not follow its noise: it is that of one step out of a list and one
-        addition, in which only the length of Python's integers shows (some 20 ns), beside a pause of 0 to
-        about 2 µs that is drawn together with the noise. A block is drawn at every 1,024th release, whatever
-        was drawn or released before.
+        The time of a release does not follow its noise: it is that of one step out of a list and one addition, in which
+        only the length of Python's integers shows (some 20 ns), beside a pause of 0 to about 2 µs that is drawn
+        together with the noise. A block is drawn at every 1,024th release, whatever was drawn or released before.
 
     References:
         docs/proofs/reserve.md.

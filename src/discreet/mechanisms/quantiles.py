@@ -115,9 +115,8 @@ class Quantiles(Mechanism):
         names = ", ".join(decimal(p) for p in self.p[:8]) + (", …" if len(self.p) > 8 else "")
         return numbered(
             repr(self),
-            f"Tree. The quantiles {names} make a tree of {self.levels} levels; each part of the values "
-            "belongs to one node "
-            "of a level, given what was named above.",
+            f"Tree. The quantiles {names} make a tree of {self.levels} levels; each part of the values belongs to one "
+            "node of a level, given what was named above.",
             f"Sensitivity. Under {self.relation.value} one unit changes the parts of a level by at most "
             f"{self.changes} {'value' if self.changes == 1 else 'values'} in all.",
             "Law. In each node P(c) ∝ exp(−r·d(c)), d(c) how far the rank aimed at lies from the ranks of cell c.",

@@ -67,8 +67,7 @@ class Selection(Mechanism):
             rng: where randomness comes from, for tests; the operating system's by default.
 
         Raises:
-            InvalidParameter: no candidates, another number of utilities, or one that is not a finite number.
-            The
+            InvalidParameter: no candidates, another number of utilities, or one that is not a finite number. The
                 message does not quote it.
         """
         listed, numbers = paired(candidates, utilities)
@@ -77,8 +76,7 @@ class Selection(Mechanism):
     def error(self, confidence: Real = 0.95, *, candidates: int) -> float:
         """Return how far below the best utility the named one may be, among so many candidates.
 
-        (2Δ/ε)(ln n + ln 1/(1 − confidence)): Dwork, Roth, Corollary 3.12; half of it where they are
-        monotonic.
+        (2Δ/ε)(ln n + ln 1/(1 − confidence)): Dwork, Roth, Corollary 3.12; half of it where they are monotonic.
         """
         surprise = -math.log(1 - read_confidence(confidence))
         return float(1 / self.rate) * (math.log(count("candidates", candidates)) + surprise) * (1 + 2.0**-48)

@@ -313,21 +313,19 @@ class SparseVector(Sparse):
     Laplace noise of the textbook's variant.
 
     Guarantee:
-        ε-DP for a whole run when the threshold is public and each query moves by at most `sensitivity` = Δ
-        between neighbours, under the relation for which Δ was computed; queries may be chosen after earlier
-        answers. `monotonic=True` needs less noise and asks for more: between any two neighbours all queries of
-        a run move in one direction, as counts do under add-remove. Of ε, ε₁ : ε₂ = 1 : (2c)^(2/3) (monotonic:
-        1 : c^(2/3)) is the split with the least variance, as fractions. With `answers` a share, so much of ε
-        goes to numbers with fresh Laplace noise; with `answers="gap"` a number comes from the gap itself, at
-        no cost. Floats are rounded to a public grid, which each query's sensitivity allows for. A query
-        that lies beyond 2^60 units (of 1, or of the grid) from the threshold counts as at least that far, and a
-        number of it may fall short of it.
+        ε-DP for a whole run when the threshold is public and each query moves by at most `sensitivity` = Δ between
+        neighbours, under the relation for which Δ was computed; queries may be chosen after earlier answers.
+        `monotonic=True` needs less noise and asks for more: between any two neighbours all queries of a run move in one
+        direction, as counts do under add-remove. Of ε, ε₁ : ε₂ = 1 : (2c)^(2/3) (monotonic: 1 : c^(2/3)) is the split
+        with the least variance, as fractions. With `answers` a share, so much of ε goes to numbers with fresh Laplace
+        noise; with `answers="gap"` a number comes from the gap itself, at no cost. Floats are rounded to a public grid,
+        which each query's sensitivity allows for. A query that lies beyond 2^60 units (of 1, or of the grid) from the
+        threshold counts as at least that far, and a number of it may fall short of it.
 
     References:
-        Lyu, Su, Li 2017, Algorithm 7, and the split, https://arxiv.org/abs/1603.01699; Ding, Wang, Zhang,
-        Kifer 2019 (the gap), https://arxiv.org/abs/1904.12773; one-sided noise is studied in
-        https://arxiv.org/abs/2407.20068, and proved for integers, ties and gaps in
-        docs/proofs/sparse-vector.md.
+        Lyu, Su, Li 2017, Algorithm 7, and the split, https://arxiv.org/abs/1603.01699; Ding, Wang, Zhang, Kifer 2019
+        (the gap), https://arxiv.org/abs/1904.12773; one-sided noise is studied in https://arxiv.org/abs/2407.20068, and
+        proved for integers, ties and gaps in docs/proofs/sparse-vector.md.
 
     >>> SparseVector(epsilon=1000, threshold=10, cutoff=2).release(np.array([1, 50, 2, 60, 3, 70])).positions
     (1, 3)

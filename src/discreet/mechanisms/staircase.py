@@ -42,10 +42,9 @@ class Staircase(Numeric):
     Guarantee:
         ε-DP when the value moves by at most `sensitivity` = Δ between neighbours, under the relation for
         which Δ was computed. An array needs `dimension` = n, and then *each* of its numbers may move by up to
-        Δ (ℓ∞, not ℓ1 as for `Laplace`): each has noise for ε/n, since a move by however little can cost all
-        of its ε. Floats are rounded to a grid chosen from Δ, ε, gamma and n alone, and what rounding adds to
-        Δ widens the steps, so ε holds as stated. Any `gamma` is private. The type of the value is public: see
-        `Numeric`.
+        Δ (ℓ∞, not ℓ1 as for `Laplace`): each has noise for ε/n, since a move by however little can cost all of its ε.
+        Floats are rounded to a grid chosen from Δ, ε, gamma and n alone, and what rounding adds to Δ widens the steps,
+        so ε holds as stated. Any `gamma` is private. The type of the value is public: see `Numeric`.
 
     References:
         Geng, Viswanath 2014, the Theorems on optimality for real numbers and for integers,

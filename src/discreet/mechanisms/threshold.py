@@ -32,13 +32,12 @@ class Threshold(Mechanism):
     directly, as a coin whose bias is refined until it decides.
 
     Guarantee:
-        The set of kept groups is (ε, δ)-DP when one unit enters at most `max_groups` = m groups, each count
-        is of distinct units, and groups without units are not in the list. Under add-remove at most m counts
-        change by one, and each group is given (ε/m, δ/m). Under replace a unit leaves up to m groups and
-        joins up to m others, and each is given (ε/2m, δ/2m). A group of no units is never kept. The caller
-        enforces `max_groups`. Each coin is exact: P(keep) = π(n), not near it. With `min_people` = k a group of n units
-        is kept with π(max(n − k + 1, 0)). This number moves by no more than n does, so the promise holds, and a group
-        of fewer than k units is never kept.
+        The set of kept groups is (ε, δ)-DP when one unit enters at most `max_groups` = m groups, each count is of
+        distinct units, and groups without units are not in the list. Under add-remove at most m counts change by one,
+        and each group is given (ε/m, δ/m). Under replace a unit leaves up to m groups and joins up to m others, and
+        each is given (ε/2m, δ/2m). A group of no units is never kept. The caller enforces `max_groups`. Each coin is
+        exact: P(keep) = π(n), not near it. With `min_people` = k a group of n units is kept with π(max(n − k + 1, 0)).
+        This number moves by no more than n does, so the promise holds, and a group of fewer than k units is never kept.
 
     References:
         Desfontaines, Voss, Gipson, Mandayam 2022, *Differentially private partition selection*, Section 3

@@ -108,9 +108,8 @@ class TopK(Mechanism):
             repr(self),
             f"Sensitivity. Under {self.relation.value} the changes of all utilities lie in an interval of width {w}.",
             f"Law. {self.k} times, of those that are left, P(i) ∝ exp(r·uᵢ) with r = {r}.",
-            "Range. The loss of one selection is r(uᵢ(x) − uᵢ(y)) less a number that is the same for "
-            "all i: an interval of "
-            f"width r·{w} = {share}, which holds 0.",
+            "Range. The loss of one selection is r(uᵢ(x) − uᵢ(y)) less a number that is the same for all i: an "
+            f"interval of width r·{w} = {share}, which holds 0.",
             f"Composition. {self.k} selections at {share}; which were named before is public to the next.",
             f"Conclusion. M is {e}-DP.",
         )

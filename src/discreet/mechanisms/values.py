@@ -1,8 +1,7 @@
 """What `release` takes: one number or an array, a list or a column of numbers, told apart by type alone.
 
-An integer and a real number go through different laws, so the choice must not depend on the value. It depends
-on the Python type and the array's dtype, which the caller keeps the same for all neighbours. No message here
-quotes a value.
+An integer and a real number go through different laws, so the choice must not depend on the value. It depends on the
+Python type and the array's dtype, which the caller keeps the same for all neighbours. No message here quotes a value.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ def read(value: object) -> NumberArray:
     """Return the numbers of `value`.
 
     Raises:
-        InvalidParameter: a truth value, a text, None, a complex number, NaN, an infinity, or a type whose
-        precision
+        InvalidParameter: a truth value, a text, None, a complex number, NaN, an infinity, or a type whose precision
             is not that of an integer or a float64.
     """
     value = plain(value)

@@ -181,11 +181,10 @@ def permute_and_flip(utilities: Utilities, rate: Fraction, rng: Entropy) -> int:
     than `exponential` at the same guarantee, and up to twice better.
 
     Guarantee:
-        The law is exact. All coins are thrown at once, and a uniform one of those that show True is taken:
-        the same law. The first 32 bits of each coin are compared with a proved upper bound of its chance,
-        and big integers decide the coin of the candidate about to be taken. If neighbours move each utility
-        by at most Δ, the index is (2·rate·Δ, 0)-private, and (rate·Δ, 0)-private if they all move in one
-        direction. So rate is ε/2Δ.
+        The law is exact. All coins are thrown at once, and a uniform one of those that show True is taken: the same
+        law. The first 32 bits of each coin are compared with a proved upper bound of its chance, and big integers
+        decide the coin of the candidate about to be taken. If neighbours move each utility by at most Δ, the index is
+        (2·rate·Δ, 0)-private, and (rate·Δ, 0)-private if they all move in one direction. So rate is ε/2Δ.
 
     References:
         McKenna and Sheldon 2020, Algorithm 1 and Theorem 1 (https://arxiv.org/abs/2010.12603); Ding, Kifer et

@@ -54,10 +54,9 @@ class AtomsEvent(Event):
     """A use that two mass functions on the same finitely many outcomes dominate: p with a unit, q without it.
 
     Guarantee:
-        For add-remove neighbours, unless p and q are mirror images, which have no order. `pair` is (p, q) itself,
-        and its reverse (q, p). `pure` is the largest finite |log(p/q)| rounded up.
-        `failure` is the larger mass of the outcomes that only one of the laws can have, which no ε covers:
-        the use is (`pure`, `failure`)-DP.
+        For add-remove neighbours, unless p and q are mirror images, which have no order. `pair` is (p, q) itself, and
+        its reverse (q, p). `pure` is the largest finite |log(p/q)| rounded up. `failure` is the larger mass of the
+        outcomes that only one of the laws can have, which no ε covers: the use is (`pure`, `failure`)-DP.
 
     References: docs/proofs/pairs.md, from the definition; ρ = ε²/2 is Bun, Steinke 2016, Proposition 1.4,
     https://arxiv.org/abs/1605.02065

@@ -1,9 +1,8 @@
 """What one use of a mechanism cost.
 
-A treaty with every ledger ever written: a class here is never removed, a field never changes its meaning,
-and a mechanism with a new meaning gets a new class and a new tag. An event says only what accounting needs:
-which pair of distributions dominates it, and the closed forms that are theorems for it. `Composed` is the
-only place that counts.
+A treaty with every ledger ever written: a class here is never removed, a field never changes its meaning, and a
+mechanism with a new meaning gets a new class and a new tag. An event says only what accounting needs: which pair of
+distributions dominates it, and the closed forms that are theorems for it. `Composed` is the only place that counts.
 """
 
 from __future__ import annotations

@@ -27,10 +27,9 @@ _GRID = 24  # heights at which the size of the sum is measured
 def line_sums(weight: Floats, point: Floats, step: float, count: int) -> Complex:
     """Σ w·(e^(i·y·p) − 1) at y = 0, step, …: count of them.
 
-    With j = a·n + b and e^(i(s+t)) − 1 = (e^(is) − 1)(e^(it) − 1) + (e^(is) − 1) + (e^(it) − 1) all heights
-    together are one product of two matrices; a small phase keeps its relative accuracy. `weight` is at least 0.
-    The result is off by at most `summed` units of `line_sizes`, by `PHASE` units of Σ w·y·|p|, and by what the points
-    are off.
+    With j = a·n + b and e^(i(s+t)) − 1 = (e^(is) − 1)(e^(it) − 1) + (e^(is) − 1) + (e^(it) − 1) all heights together
+    are one product of two matrices; a small phase keeps its relative accuracy. `weight` is at least 0. The result is
+    off by at most `summed` units of `line_sizes`, by `PHASE` units of Σ w·y·|p|, and by what the points are off.
     """
     n = max(math.isqrt(count), 1)
     rows = -(-count // n)

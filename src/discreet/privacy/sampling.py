@@ -172,9 +172,8 @@ class FixedSizeEvent(Event):
     """One use of `event` on `sample` of `population` units, drawn uniformly without replacement.
 
     Guarantee:
-        It holds for replaced units, for which `event` was derived, and for no others: both sizes are public.
-        Every use draws a fresh subset that stays secret. It holds for each use whatever came before, so
-        uses compose.
+        It holds for replaced units, for which `event` was derived, and for no others: both sizes are public. Every use
+        draws a fresh subset that stays secret. It holds for each use whatever came before, so uses compose.
 
     References: Zhu, Dong, Wang 2022, Proposition 30, https://arxiv.org/abs/2106.08567; `pure` is its curve's
     zero; proofs of all that is claimed here: docs/proofs/fixed-size.md
@@ -234,9 +233,8 @@ class FixedSizeEvent(Event):
 class FixedSizePair(Pair):
     """The pair whose curve is that of ((1−q)Q + qP, Q) for ε ≥ 0, and is mirrored for ε < 0; symmetric.
 
-    No two data sets need to attain it: it bounds all of them at every ε, which is what composes. The worst
-    data sets of one step need not be the worst of several (Lebeda, Regehr, Kamath, Steinke 2024,
-    https://arxiv.org/abs/2405.20769).
+    No two data sets need to attain it: it bounds all of them at every ε, which is what composes. The worst data sets of
+    one step need not be the worst of several (Lebeda, Regehr, Kamath, Steinke 2024, https://arxiv.org/abs/2405.20769).
     """
 
     base: Pair

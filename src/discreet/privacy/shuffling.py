@@ -37,10 +37,9 @@ class ShuffleEvent(Event):
         only, each report is made once, all `users` take part, and nothing but the shuffled reports is seen.
         Without a trusted shuffle, or for users who may drop out or lie, count only those who surely follow.
 
-    References: Feldman, McMillan, Talwar 2021, *Hiding among the clones*, https://arxiv.org/abs/2012.12803.
-    The sharper Theorems 3.1 and 3.2 of their 2022 paper, https://arxiv.org/abs/2208.04591, are withdrawn for
-    general randomisers by its errata and are not used. Proof of all that is claimed here:
-    docs/proofs/shuffling.md
+    References: Feldman, McMillan, Talwar 2021, *Hiding among the clones*, https://arxiv.org/abs/2012.12803. The sharper
+    Theorems 3.1 and 3.2 of their 2022 paper, https://arxiv.org/abs/2208.04591, are withdrawn for general randomisers by
+    its errata and are not used. Proof of all that is claimed here: docs/proofs/shuffling.md
     """
 
     epsilon: Fraction

@@ -179,8 +179,7 @@ class Sensitivity:
         n, m = count("l0", l0, least=0), count("linf", linf, least=0)
         one = n * m if l1 is None else count("l1", l1, least=0)
         two = n * m * m if l2_squared is None else count("l2_squared", l2_squared, least=0)
-        # Consistent norms: each bound must be implied by or tighter than (l0, linf), and at least one
-        # coordinate's.
+        # Consistent norms: each bound must be implied by or tighter than (l0, linf), and at least one coordinate's.
         if not (min(n, 1) * m <= one <= n * m):
             raise InvalidParameter(f"l1 must lie between linf and l0·linf = {n * m}, not {one}.")
         if not (min(n, 1) * m * m <= two <= n * m * m):

@@ -1,10 +1,9 @@
 """How fast the transform of a loss falls along a vertical line, by a path of integration that bends.
 
 E_Q[w^(p + iv)] is an integral over x, and the integrand is analytic: on x + iσ²θ(x) its modulus has the factor
-e^(−v·arg w), while turning by θ costs e^(σ²θ²/2). Where w is nearly 1 a turn gains nothing, and most of the mass
-lies there: so θ is near 0 on the left and rises. The best θ solves a linear equation; any θ gives a bound.
-Only what is *gained* is summed, from below and by cells, so that it need not be known to many digits.
-Proofs: docs/proofs/contour.md
+e^(−v·arg w), while turning by θ costs e^(σ²θ²/2). Where w is nearly 1 a turn gains nothing, and most of the mass lies
+there: so θ is near 0 on the left and rises. The best θ solves a linear equation; any θ gives a bound. Only what is
+*gained* is summed, from below and by cells, so that it need not be known to many digits. Proofs: docs/proofs/contour.md
 """
 
 from __future__ import annotations

@@ -64,13 +64,12 @@ def from_dp_accounting(event: object, *, relation: str | Relation = Relation.ADD
     """Return the loss of a dp_accounting event: an object, its named tuple, or its JSON as text or as parsed.
 
     Guarantee:
-        It holds for neighbours by `relation`, dp_accounting's `neighboring_relation`, and for no other. By
-        replacement the noise of an event covers twice the norm: its `noise_multiplier` is relative to the
-        norm of one record's contribution, which one record takes away and another adds. Sampling without
-        replacement and randomized response are read by replacement only, Poisson sampling by adding and
-        removing only. `EpsilonDeltaDpEvent`, `ZCDpEvent`, `ExponentialMechanismDpEvent` and
-        `PermuteAndFlipDpEvent` are promises and taken as given for `relation`. Noise on a vector of bounded
-        ℓ1 norm is read as noise on one number, which dominates it.
+        It holds for neighbours by `relation`, dp_accounting's `neighboring_relation`, and for no other. By replacement
+        the noise of an event covers twice the norm: its `noise_multiplier` is relative to the norm of one record's
+        contribution, which one record takes away and another adds. Sampling without replacement and randomized response
+        are read by replacement only, Poisson sampling by adding and removing only. `EpsilonDeltaDpEvent`, `ZCDpEvent`,
+        `ExponentialMechanismDpEvent` and `PermuteAndFlipDpEvent` are promises and taken as given for `relation`. Noise
+        on a vector of bounded ℓ1 norm is read as noise on one number, which dominates it.
 
     Raises:
         InvalidParameter: an event that is unknown, is not private, is nested too deeply, or has parameters

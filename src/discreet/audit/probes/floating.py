@@ -66,9 +66,8 @@ def probe_floats(
             too; else it is only "suspicious", since the claim may not be meant for such inputs.
 
     Guarantee:
-        "violated" is said where an event that was chosen from other samples refutes the claim by two
-        Clopper–Pearson intervals. They are all right, of all inputs, with probability at least 1 − `error`.
-        "suspicious" is no proof.
+        "violated" is said where an event that was chosen from other samples refutes the claim by two Clopper–Pearson
+        intervals. They are all right, of all inputs, with probability at least 1 − `error`. "suspicious" is no proof.
 
     References:
         Mironov 2012, https://doi.org/10.1145/2382196.2382264 (low-order bits); Jin et al. 2022,

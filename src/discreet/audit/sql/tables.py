@@ -288,9 +288,8 @@ class Engine(Protocol):
     """Any engine that answers queries about tables.
 
     `open` is called once for each world, and `ask` very often; each answer must be a new one. An engine that remembers
-    its answers, or whose budget runs out, therefore opens itself inside `ask`, and may let `open` return
-    the tables as they are. What either raises is an output like any other. A connection with a method
-    `close` is closed.
+    its answers, or whose budget runs out, therefore opens itself inside `ask`, and may let `open` return the tables as
+    they are. What either raises is an output like any other. A connection with a method `close` is closed.
 
     >>> class Naive:
     ...     def open(self, tables): return tables["t"]

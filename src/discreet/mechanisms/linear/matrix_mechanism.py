@@ -76,9 +76,8 @@ class MatrixMechanism(Mechanism):
         post-processing. The workload, the strategy and the number of cells are public.
 
     References:
-        Li, Miklau, Hay, McGregor, Rastogi 2015, Section 3,
-        https://doi.org/10.1007/s00778-015-0398-x; McKenna, Miklau, Hay, Machanavajjhala 2018, Section 5,
-        https://arxiv.org/abs/1808.03537; docs/proofs/matrix-mechanism.md.
+        Li, Miklau, Hay, McGregor, Rastogi 2015, Section 3, https://doi.org/10.1007/s00778-015-0398-x; McKenna, Miklau,
+        Hay, Machanavajjhala 2018, Section 5, https://arxiv.org/abs/1808.03537; docs/proofs/matrix-mechanism.md.
 
     >>> from discreet.mechanisms.linear import prefix
     >>> m = MatrixMechanism(prefix(4), "identity", epsilon=1)

@@ -142,14 +142,12 @@ class ProposeTestRelease(Mechanism):
         )
         return numbered(
             repr(self),
-            "Distance. D(x): how many units must change before another can move f by more than "
-            f"{decimal(self.bound)}; it "
-            "moves by at most 1 between neighbours.",
+            f"Distance. D(x): how many units must change before another can move f by more than {decimal(self.bound)}; "
+            "it moves by at most 1 between neighbours.",
             f"Test. Z is discrete Laplace of scale 1/{e1}, and T = {self.threshold}: P(Z > T) ≤ {d}.",
             released,
-            f"Stable. If D(x) ≥ 1 or D(y) ≥ 1 then f moves by at most {decimal(self.bound)} between x "
-            "and y: the test costs "
-            f"{e1} and the noise the rest.",
+            f"Stable. If D(x) ≥ 1 or D(y) ≥ 1 then f moves by at most {decimal(self.bound)} between x and y: the test "
+            f"costs {e1} and the noise the rest.",
             f"Unstable. If D(x) = D(y) = 0 the test is the same on both, and passes with probability {d} at most.",
             f"Conclusion. M is ({e}, {d})-DP.",
         )

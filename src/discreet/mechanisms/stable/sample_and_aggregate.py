@@ -61,9 +61,8 @@ class SampleAndAggregate(Mechanism):
         it takes, what it prints, and what else it does to the world is not hidden; Ctrl-C is passed on.
 
     References:
-        Nissim, Raskhodnikova, Smith 2007, Section 4, https://doi.org/10.1145/1250790.1250803;
-        Smith 2011, Algorithm 1 (widened Winsorized mean), https://doi.org/10.1145/1993636.1993743;
-        docs/proofs/sample-and-aggregate.md.
+        Nissim, Raskhodnikova, Smith 2007, Section 4, https://doi.org/10.1145/1250790.1250803; Smith 2011, Algorithm 1
+        (widened Winsorized mean), https://doi.org/10.1145/1993636.1993743; docs/proofs/sample-and-aggregate.md.
 
     >>> m = SampleAndAggregate(np.mean, blocks=50, epsilon=1000, lower=0, upper=10)
     >>> round(m.release(np.full(5000, 3.0)), 6)
@@ -148,21 +147,18 @@ class SampleAndAggregate(Mechanism):
     def explain(self) -> str:
         e, k, r = decimal(self.epsilon), self.blocks, self.repeats
         how = (
-            f"each result's median with noise for its smooth sensitivity, ε = {decimal(self.each)}, "
-            "where one unit changes "
-            f"{r} of {k} answers."
+            f"each result's median with noise for its smooth sensitivity, ε = {decimal(self.each)}, where one unit "
+            f"changes {r} of {k} answers."
             if self.aggregation == "median"
-            else f"quartiles at ε = {decimal(self.each / 4)} each; answers cut off {self._widening} "
-            "quartile distances from "
-            f"their middle; their sum, which one unit moves by {r} times the cut-offs' distance, at ε = "
+            else f"quartiles at ε = {decimal(self.each / 4)} each; answers cut off {self._widening} quartile distances "
+            f"from their middle; their sum, which one unit moves by {r} times the cut-offs' distance, at ε = "
             f"{decimal(self.each / 2)}."
         )
         return numbered(
             repr(self),
             f"Blocks. Each row is put into {r} of {k} blocks, drawn without a look at the rows.",
-            f"Sensitivity. Given the draw, one unit is in {r} of the blocks under "
-            f"{self.relation.value} neighbours: so many "
-            "answers change, arbitrarily within their range.",
+            f"Sensitivity. Given the draw, one unit is in {r} of the blocks under {self.relation.value} neighbours: so "
+            "many answers change, arbitrarily within their range.",
             f"Aggregate. {how[0].upper()}{how[1:]}",
             f"Numbers. {len(self._ranges)} at ε = {decimal(self.each)} make {e}.",
             f"Conclusion. M is {e}-DP whatever the estimator computes from its block.",

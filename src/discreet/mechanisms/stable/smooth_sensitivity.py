@@ -187,9 +187,8 @@ class SmoothSensitivity(Mechanism):
         assert isinstance(self._law, LogNormal)
         s = decimal(self._law.sigma)
         return (
-            f"With σ = {s}, scale costs as a Gaussian of shift ln(B)/σ and place exp(3σ²/2)·α purely: "
-            "√(2ρ) is their sum, "
-            f"ρ = {float(self._cost):.6g} for ε = {decimal(self.epsilon)}."
+            f"With σ = {s}, scale costs as a Gaussian of shift ln(B)/σ and place exp(3σ²/2)·α purely: √(2ρ) is their "
+            f"sum, ρ = {float(self._cost):.6g} for ε = {decimal(self.epsilon)}."
         )
 
     def _noisy(self, spread: SensitivityBounds, rng: Entropy) -> int:

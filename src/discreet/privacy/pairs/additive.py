@@ -141,9 +141,8 @@ def _legendre() -> tuple[Curve, Curve]:
 def _discrete_narrow(epsilon: Curve, s: float, sigma: float) -> Curve:
     """By a table of partial sums, for σ < 320; see docs/proofs/pairs.md, "Discrete Gaussian".
 
-    With p the mass function, j = −k, ℓ_j = (s² + 2js)/2σ² and R(j) = Σ_{t≥0} p(j+t)/p(j), the curve falls
-    between two losses ℓ_{j−1} < ε ≤ ℓ_j like D_j + p(j)R(j+s)(1 − e^(ε−ℓ_j)), where D_j = (1 − e^(−s/σ²))
-    Σ_{i>j} p(i)R(i+s).
+    With p the mass function, j = −k, ℓ_j = (s² + 2js)/2σ² and R(j) = Σ_{t≥0} p(j+t)/p(j), the curve falls between two
+    losses ℓ_{j−1} < ε ≤ ℓ_j like D_j + p(j)R(j+s)(1 − e^(ε−ℓ_j)), where D_j = (1 − e^(−s/σ²)) Σ_{i>j} p(i)R(i+s).
     """
     first = -math.floor(s / 2)
     last = max(first, 0) + math.ceil(39 * sigma) + 2
