@@ -16,7 +16,7 @@ from mpmath import mp, mpf
 from discreet import accounting
 from discreet.accounting import PrivacyLoss
 from discreet.accounting.engines import lattice, tilted
-from discreet.accounting.mu import gdp
+from discreet.accounting.engines.closed import gdp
 from discreet.accounting.questions import advantage, hockey_stick, rdp, success, zcdp
 from discreet.accounting.tradeoff import tradeoff
 from discreet.errors import InvalidParameter

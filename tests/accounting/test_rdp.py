@@ -11,9 +11,16 @@ from mpmath import mpf
 
 from discreet.accounting.divergence import order_for, renyi_epsilon, renyi_for, renyi_upper
 from discreet.privacy.discrete_events import AtomsEvent, RandomizedResponseEvent
-from discreet.privacy.event import ApproximateEvent, DiscreteLaplaceEvent, Event, GaussianEvent, LaplaceEvent, ZCDPEvent
+from discreet.privacy.event import (
+    ApproximateEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    RenyiEvent,
+    ZCDPEvent,
+)
 from discreet.privacy.pair import Pair
-from discreet.privacy.renyi_curve import RenyiEvent
 from discreet.privacy.sampling import PoissonEvent
 from tests.privacy import curves
 

@@ -13,9 +13,9 @@ from scipy import stats
 from discreet.audit.claim import Claim, Promises
 from discreet.audit.evidence.betting import Bets, Cuts, Wealth
 from discreet.audit.evidence.intervals import clopper_pearson, tradeoff_high
-from discreet.audit.evidence.power import Power, likeliest
 from discreet.audit.finding import Chance
 from discreet.audit.learned import ScoreEvent, chances, clearest, epsilon_of, shown, tradeoff
+from discreet.audit.result import Power, likeliest
 from discreet.privacy.guarantee import Budget
 from tests.coverage import covers
 

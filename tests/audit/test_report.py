@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from discreet.audit import Audit, Chance, Claim, Probe, Tradeoff, Tried, Witness
-from discreet.audit.evidence.power import Power
 from discreet.audit.finding import Bits
 from discreet.audit.reports import shown
+from discreet.audit.result import Power
 
 ALPHA = np.linspace(0, 1, 501)
 

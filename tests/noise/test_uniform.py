@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.errors import InvalidParameter
-from discreet.noise.entropy import SystemEntropy
-from discreet.noise.uniform import below, below_vector
+from discreet.noise.entropy import SystemEntropy, below, below_vector
 from discreet.testing.replay import ReplayEntropy, exact_law
 from tests.noise.chi_square import accepts, refuses
 

@@ -12,8 +12,8 @@ import pytest
 from mpmath import mpf
 
 from discreet.errors import InvalidParameter
+from discreet.privacy.event import RenyiEvent
 from discreet.privacy.pair import ACCURACY, FLOOR
-from discreet.privacy.renyi_curve import RenyiEvent
 from tests.privacy import curves
 from tests.privacy.curves import exactly, real
 

@@ -229,7 +229,7 @@ def renyi(orders: Sequence[Real], divergences: Sequence[Real]) -> PrivacyLoss:
     >>> round((renyi([2, 8, 32], [0.01, 0.04, 0.16]) * 10).epsilon(delta=1e-6), 3)
     1.902
     """
-    from discreet.privacy.renyi_curve import RenyiEvent
+    from discreet.privacy.event import RenyiEvent
 
     return _one(RenyiEvent(_numbers("orders", orders), _numbers("divergences", divergences)))
 

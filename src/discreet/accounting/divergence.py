@@ -34,13 +34,13 @@ from discreet.privacy.event import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    RenyiEvent,
     ZCDPEvent,
 )
 from discreet.privacy.exact import above
 from discreet.privacy.grouping import GroupEvent
 from discreet.privacy.pair import FLOOR
 from discreet.privacy.parallel import ParallelEvent
-from discreet.privacy.renyi_curve import RenyiEvent
 from discreet.privacy.sampling import PoissonEvent
 
 _MOST_ORDER = 512  # the binomial sum of a sampled use has one term more than its order

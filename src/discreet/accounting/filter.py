@@ -18,10 +18,9 @@ from discreet.accounting.convert import gdp_epsilon, mu_squared_for, rho_for, zc
 from discreet.accounting.divergence import order_for, renyi_epsilon, renyi_for, renyi_upper
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, ZCDPEvent
+from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, RenyiEvent, ZCDPEvent
 from discreet.privacy.exact import Real, below
 from discreet.privacy.guarantee import Approximate, Budget, decimal
-from discreet.privacy.renyi_curve import RenyiEvent
 
 Tally: TypeAlias = tuple[Fraction, ...]
 """What has been spent, in the filter's own exact units."""

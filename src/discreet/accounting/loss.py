@@ -312,7 +312,7 @@ class PrivacyLoss:
 
     def gdp(self) -> float:
         """Return the least μ known for which all of it is μ-GDP, rounded up; see `mu.gdp`."""
-        from discreet.accounting.mu import gdp
+        from discreet.accounting.engines.closed import gdp
 
         return self._greatest(gdp)
 

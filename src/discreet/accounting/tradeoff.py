@@ -14,7 +14,7 @@ from typing import overload
 import numpy as np
 
 from discreet.accounting.bounds import Loss
-from discreet.accounting.mu import known_mu_squared
+from discreet.accounting.engines.closed import known_mu_squared
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, above, below, exact
 from discreet.privacy.pair import Curve

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim, Ints, Promises
 from discreet.audit.evidence.betting import Cuts, Wealth, edges
-from discreet.audit.evidence.power import Power, likeliest
 from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff, Witness
 from discreet.audit.learned import Learned, ScoreEvent, chances, clearest, count, epsilon_of, tradeoff
 from discreet.audit.outputs.sampling import Sampler
 from discreet.audit.outputs.shape import Batch
-from discreet.audit.result import Audit
+from discreet.audit.result import Audit, Power, likeliest
 
 Until: TypeAlias = Literal["refuted", "end"]
 

@@ -17,8 +17,7 @@ from discreet.finite.composing import adaptive, beside, cost, law_of, mixed, pri
 from discreet.finite.histograms import Neighbours, pairs_of, product, records_of, refuse_slow
 from discreet.finite.measured import ComparedTable, OutputEvent, Pairs, in_words, likelier, log_above, within
 from discreet.finite.rows import ProbabilityTable, graph, of_integers, read, refuse_no_function, several
-from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.noise.uniform import below
+from discreet.noise.entropy import Entropy, SystemEntropy, below
 from discreet.privacy.exact import Real, above, count, exact
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation

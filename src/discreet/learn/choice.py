@@ -33,8 +33,7 @@ from discreet.learn.evaluation import EvaluatedTarget, Evaluating, evaluate, is_
 from discreet.learn.features import cell_by_cell, occurring_labels
 from discreet.mechanisms.draws import BestOfRuns
 from discreet.noise.bernoulli import bernoulli
-from discreet.noise.entropy import Entropy, SystemEntropy, words64
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, SystemEntropy, below_vector, words64
 from discreet.plan.parts import person_part
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, count, positive, probability

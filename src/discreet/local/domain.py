@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.noise.entropy import Entropy
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, below_vector
 from discreet.privacy.exact import set_fields
 
 Places = NDArray[np.int64]

@@ -16,8 +16,7 @@ from discreet.local.coins import Coin, exp_floor, rounded_coin
 from discreet.local.domain import Places
 from discreet.local.frequency import FrequencyOracle, Integers, Scores, whole_reports
 from discreet.local.randomizer import numbered
-from discreet.noise.entropy import Entropy
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, below_vector
 from discreet.privacy.exact import Real, above, set_fields
 from discreet.privacy.guarantee import decimal
 

@@ -17,8 +17,7 @@ from discreet.local.frequency import Scores, read_reports, whole_reports
 from discreet.local.hashing import Words, key_of, mixed, read_salt
 from discreet.local.local_hashing import LinearHash, least_support, linear_hash, read_error
 from discreet.local.randomizer import Randomizer, numbered
-from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, SystemEntropy, below_vector
 from discreet.privacy.exact import Real, above, count, set_fields
 from discreet.privacy.guarantee import decimal
 

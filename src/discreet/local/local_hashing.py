@@ -23,8 +23,7 @@ from discreet.local.domain import Places
 from discreet.local.estimate import Estimate
 from discreet.local.frequency import FrequencyOracle, Integers, Scores, whole_reports
 from discreet.local.randomizer import numbered
-from discreet.noise.entropy import Entropy
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, below_vector
 from discreet.privacy.exact import Real, exact, first_whole
 from discreet.privacy.guarantee import decimal
 

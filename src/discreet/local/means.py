@@ -19,9 +19,8 @@ from discreet.local.estimate import Estimate, half_width, read_epsilon
 from discreet.local.randomizer import Randomizer, numbered
 from discreet.local.reals import STEPS, Span, read_numbers, read_span, rounded_at_random
 from discreet.noise import laplace
-from discreet.noise.entropy import Entropy, SystemEntropy
+from discreet.noise.entropy import Entropy, SystemEntropy, below_vector
 from discreet.noise.fixedpoint import exp_neg
-from discreet.noise.uniform import below_vector
 from discreet.privacy.event import Composed, DiscreteLaplaceEvent
 from discreet.privacy.exact import Real, count, set_fields
 from discreet.privacy.guarantee import called, decimal

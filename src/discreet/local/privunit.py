@@ -19,8 +19,7 @@ from discreet.local.hashing import Words, mixed
 from discreet.local.means import no_domain, read_reports
 from discreet.local.randomizer import Randomizer, numbered
 from discreet.local.reals import read_numbers
-from discreet.noise.entropy import Entropy, SystemEntropy, words64
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, SystemEntropy, below_vector, words64
 from discreet.privacy.exact import Real, count, positive, set_fields
 from discreet.privacy.guarantee import called, decimal
 

@@ -14,8 +14,7 @@ from discreet.local.coins import Coin, rounded_coin
 from discreet.local.domain import Places
 from discreet.local.frequency import FrequencyOracle, Integers, Scores, whole_reports
 from discreet.local.randomizer import numbered
-from discreet.noise.entropy import Entropy
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, below_vector
 from discreet.privacy.discrete_events import RandomizedResponseEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real

@@ -17,8 +17,7 @@ from discreet.local.estimate import Estimate, Floats, Shares, half_width, read_e
 from discreet.local.frequency import no_report, read_reports
 from discreet.local.hashing import Bloom, text
 from discreet.local.randomizer import Randomizer, numbered
-from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, SystemEntropy, below_vector
 from discreet.privacy.exact import Real, above, count, set_fields
 from discreet.privacy.guarantee import called, decimal
 

@@ -19,8 +19,7 @@ from discreet.local.estimate import Estimate, Floats, half_width, read_epsilon, 
 from discreet.local.hashing import Words, digests, key_of, mixed, read_salt
 from discreet.local.means import read_reports
 from discreet.local.randomizer import Randomizer, numbered
-from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, SystemEntropy, below_vector
 from discreet.privacy.exact import Real, above, count, set_fields
 from discreet.privacy.guarantee import called, decimal
 

@@ -15,8 +15,7 @@ from discreet.local.coins import Coin, exp_floor, rounded_coin
 from discreet.local.domain import Places
 from discreet.local.frequency import FrequencyOracle, Integers, Scores, no_report, whole_reports
 from discreet.local.randomizer import numbered
-from discreet.noise.entropy import Entropy
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, below_vector
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import called, decimal
 

@@ -28,8 +28,7 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.parameters import read_confidence, read_size, read_whole
 from discreet.mechanisms.values import plain
 from discreet.noise import selection
-from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.noise.uniform import below
+from discreet.noise.entropy import Entropy, SystemEntropy, below
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, count, exact, set_fields

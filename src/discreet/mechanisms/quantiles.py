@@ -16,8 +16,7 @@ from discreet.mechanisms.exponential_quantile import Runs
 from discreet.mechanisms.parameters import read_confidence, read_size
 from discreet.mechanisms.values import Declared, Values
 from discreet.noise import selection
-from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.noise.uniform import below, below_vector
+from discreet.noise.entropy import Entropy, SystemEntropy, below, below_vector
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, count, exact, set_fields

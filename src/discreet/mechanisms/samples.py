@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InternalError, InvalidParameter
 from discreet.noise.bernoulli import bernoulli
-from discreet.noise.entropy import Entropy, words64
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, below_vector, words64
 from discreet.privacy.allocation import AllocationEvent
 from discreet.privacy.event import Composed, Event
 from discreet.privacy.exact import Real, count, exact

@@ -16,8 +16,8 @@ from discreet.mechanisms.additive import Additive, Integers, as_objects
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_dimension, read_size
 from discreet.mechanisms.values import NumberArray
-from discreet.noise import fixedpoint, geometric, laplace, uniform
-from discreet.noise.entropy import Entropy, words16, words64
+from discreet.noise import fixedpoint, geometric, laplace
+from discreet.noise.entropy import Entropy, below, below_vector, words16, words64
 from discreet.noise.table import LazyUniform
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, exact, set_fields
@@ -252,8 +252,8 @@ class StaircaseNoise(Additive):
     def _places(self, n: int, size: int, rng: Entropy) -> Integers:
         """Uniform places below n; where n = 0 they are never shown."""
         if self.width <= _SMALL:
-            return uniform.below_vector(max(1, n), size, rng)
-        return as_objects([uniform.below(max(1, n), rng) for _ in range(size)])
+            return below_vector(max(1, n), size, rng)
+        return as_objects([below(max(1, n), rng) for _ in range(size)])
 
     def _coins(self, size: int, rng: Entropy) -> NDArray[np.bool_]:
         """Return whether each place lies in the inner part, of chance exactly inner/(inner + e^−ε(Δ − inner))."""

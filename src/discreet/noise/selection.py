@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.noise import fixedpoint
 from discreet.noise.bernoulli import scaled_exp_neg
-from discreet.noise.entropy import Entropy, bits, words32
-from discreet.noise.uniform import below
+from discreet.noise.entropy import Entropy, below, bits, words32
 
 Utilities: TypeAlias = "NDArray[np.integer[Any]] | NDArray[np.floating[Any]] | Sequence[int | float | Fraction]"
 """One finite number for each candidate; a float is the exact binary fraction that it holds."""

@@ -24,12 +24,12 @@ from discreet.privacy.event import (
     Event,
     GaussianEvent,
     LaplaceEvent,
+    RenyiEvent,
     ZCDPEvent,
 )
 from discreet.privacy.exact import count
 from discreet.privacy.grouping import GroupEvent, SampledGroupEvent
 from discreet.privacy.parallel import ParallelEvent
-from discreet.privacy.renyi_curve import RenyiEvent
 from discreet.privacy.sampling import FixedSizeEvent, PoissonEvent
 from discreet.privacy.shuffling import ShuffleEvent
 from discreet.privacy.staircase import StaircaseEvent

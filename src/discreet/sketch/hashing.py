@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.noise import gaussian
-from discreet.noise.entropy import Entropy, words64
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, below_vector, words64
 from discreet.privacy.exact import Real, count, exact
 
 Floats: TypeAlias = NDArray[np.float64]

@@ -48,7 +48,7 @@ def exact_law(sample: Callable[[Entropy], _Outcome], length: int) -> tuple[dict[
 
     Every string of bytes is tried, each only as far as the sampler reads, so the result is exact.
 
-    >>> from discreet.noise.uniform import below
+    >>> from discreet.noise.entropy import below
     >>> law, undecided = exact_law(lambda rng: below(3, rng), 1)
     >>> law[0] == law[1] == law[2] == Fraction(1, 4) == undecided
     True

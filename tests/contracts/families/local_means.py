@@ -22,8 +22,7 @@ from discreet.local import (
 )
 from discreet.local.hashing import digests
 from discreet.local.sketches import _HEAD, SketchRandomizer, _parity
-from discreet.noise.entropy import SystemEntropy
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import SystemEntropy, below_vector
 from tests.contracts.audit_row import AuditRow, sampled
 
 SOLD = Fraction(1)

@@ -21,8 +21,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default
 from discreet.errors import InvalidParameter
 from discreet.learn.trusted import own_randomness
 from discreet.mechanisms.samples import Places, Sampling
-from discreet.noise.entropy import Entropy, SystemEntropy, words64
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, SystemEntropy, below_vector, words64
 from discreet.privacy.event import Composed
 from discreet.privacy.sampling import PoissonEvent
 from discreet.privacy.unit import Relation

@@ -34,8 +34,7 @@ from discreet.mechanisms.binary_tree import BlockTree
 from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
 from discreet.mechanisms.square_root import LONGEST, Banded, Factorization
 from discreet.noise import laplace
-from discreet.noise.entropy import SystemEntropy, process
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import SystemEntropy, below_vector, process
 from discreet.privacy.event import Composed, GaussianEvent
 from discreet.privacy.exact import Real, count, positive, probability
 from discreet.privacy.unit import Relation

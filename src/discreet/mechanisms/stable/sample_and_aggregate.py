@@ -21,8 +21,7 @@ from discreet.mechanisms.quantiles import named
 from discreet.mechanisms.stable.smooth_sensitivity import SmoothSensitivity
 from discreet.mechanisms.values import Declared, plain
 from discreet.noise import laplace
-from discreet.noise.entropy import Entropy, SystemEntropy, words64
-from discreet.noise.uniform import below_vector
+from discreet.noise.entropy import Entropy, SystemEntropy, below_vector, words64
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, above, count, exact, set_fields
