@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, overload
 
-from discreet.accounting.bounds import Answer
-from discreet.accounting.engines.closed import Sums, largest, sums
+from discreet.accounting.bounds import Answer, Sums, largest, sums
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Composed, Event
 from discreet.privacy.exact import Real, count, exact, probability, reported

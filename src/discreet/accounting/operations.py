@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from discreet.accounting.engines.closed import sums
+from discreet.accounting.bounds import sums
 from discreet.errors import InvalidParameter
 from discreet.privacy.discrete_events import BoundedRangeEvent, RandomizedResponseEvent
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, ZCDPEvent

@@ -15,10 +15,10 @@ from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 
-from discreet.accounting.bounds import AccountingEngine, Answer, Bounds
+from discreet.accounting.bounds import AccountingEngine, Answer, Bounds, sums, total
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, invert
 from discreet.accounting.engines import contour, enumeration, lattice, two_sampled_uses
-from discreet.accounting.engines.closed import GAUSSIAN, SUM, deltas, epsilons, sums, total
+from discreet.accounting.engines.closed import GAUSSIAN, SUM, deltas, epsilons
 from discreet.accounting.engines.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.discrete_events import RandomizedResponseEvent
 from discreet.privacy.event import ApproximateEvent, Composed, DiscreteLaplaceEvent, Event, GaussianEvent, LaplaceEvent

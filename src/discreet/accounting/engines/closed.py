@@ -9,13 +9,12 @@ here is the least one, and composes as √Σμ². Proofs: docs/proofs/questions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 
-from discreet.accounting.bounds import AccountingEngine, Loss
+from discreet.accounting.bounds import AccountingEngine, Loss, Sums, sums, total
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, zcdp_delta, zcdp_epsilon
 from discreet.accounting.divergence import orders_of, renyi_delta, renyi_epsilon, renyi_upper
 from discreet.errors import InvalidParameter
@@ -124,57 +123,6 @@ def _split(events: Composed) -> tuple[Fraction, Sums | None]:
 
 def _plus(failure: Fraction, delta: float) -> float:
     return min(above(failure + Fraction(delta)), 1.0) if math.isfinite(delta) else 1.0
-
-
-_GRAIN = 1 << 160  # of the sums of more terms, each rounded up
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """The sums over events that have a meaning of their own; None where one of the events has none.
-
-    Those of more than 64 terms are rounded up, each term by less than 1e-48.
-    """
-
-    pure: Fraction | None
-    rho: Fraction | None
-    mu_squared: Fraction | None
-    failure: Fraction
-
-
-def sums(events: Iterable[tuple[Event, int]]) -> Sums:
-    """All four."""
-    parts = list(iter(events))  # not `list(events)`, which would make room for as many as there are uses
-    failure = total((e.failure, n) for e, n in parts)
-    assert failure is not None
-    return Sums(
-        total((e.pure, n) for e, n in parts),
-        total((e.rho, n) for e, n in parts),
-        total((e.mu_squared, n) for e, n in parts),
-        failure,
-    )
-
-
-def total(terms: Iterable[tuple[Fraction | None, int]]) -> Fraction | None:
-    """Σ n·x, or None when an x is."""
-    known = []
-    for x, n in terms:
-        if x is None:
-            return None
-        known.append(x if n == 1 else x * n)
-    if len(known) <= _FEW:
-        return sum(known, Fraction(0))
-    return Fraction(sum(-(-x.numerator * _GRAIN // x.denominator) for x in known), _GRAIN)
-
-
-def largest(values: Iterable[Fraction | None]) -> Fraction | None:
-    """Return the largest of some numbers of at least 0, or None when one of them is."""
-    out = Fraction(0)
-    for x in values:
-        if x is None:
-            return None
-        out = max(out, x)
-    return out
 
 
 _UP = 1 + 1e-12  # far above the errors of SciPy's quantiles, which the tests compare with 50 digits
