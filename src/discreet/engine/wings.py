@@ -138,9 +138,9 @@ class Wings(ABC):
         self,
         model: Any,
         *,
-        features: Sequence[str],
         target: str,
         epsilon: Real,
+        features: Sequence[str] | None = None,
         delta: Real = 0,
         table: str | None = None,
         where: str | None = None,
@@ -153,9 +153,9 @@ class Wings(ABC):
         Args:
             model: fitted, of `discreet.learn`: it is evaluated by its coefficients, so that no other code runs; or with
                 `trusted_code` any other with `predict`, whose labels, or range, are those of the target.
-            features: columns, in the order of the model's.
             target: the column that is predicted.
             epsilon: the ε to be spent.
+            features: columns, in the order of the model's; left out, those whose names the model knows.
             delta: the δ to be spent: above 0 for Gaussian noise.
             table: the table, where there are several.
             where: a condition on its rows, in SQL.
@@ -168,6 +168,8 @@ class Wings(ABC):
             PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `fit`.
         """
         own = self._own(model, "answers_of", trusted_code)
+        if features is None and (names := getattr(own, "feature_names_in_", None)) is not None:
+            features = [*names]
         given = (own, self._desk.tables, (features, target, table, where), epsilon, delta, confidence)
         room = importlib.import_module("discreet.learn.evaluation")
         return self._desk.perform(room.evaluation_of(*given, trusted=own is model), fresh=fresh, ours=False)
@@ -287,6 +289,8 @@ class Wings(ABC):
         """
         given = (features, target, table, where, encode, transform, checkpoint, scheduler, progress)
         recipe = self._training(trainer, *given, trusted_code=trusted_code)
+        if not fresh:
+            recipe.refuse_another()
         if recipe.counting is not None:
             sql, epsilon = recipe.counting
             counted = self.plan(sql, epsilon=epsilon, noise="laplace")

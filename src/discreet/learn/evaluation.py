@@ -536,7 +536,7 @@ def is_own(model: Any) -> bool:
 def evaluation_of(
     model: Any,
     tables: Sequence[TableSchema],
-    asked: tuple[Sequence[str], str, str | None, str | None],
+    asked: tuple[Sequence[str] | None, str, str | None, str | None],
     epsilon: Real,
     delta: Real,
     confidence: Real,

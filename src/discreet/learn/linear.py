@@ -110,8 +110,8 @@ class LinearModel(ScoredModel):
     def accept(self, plan: Plan, state: Any) -> None:
         super().accept(plan, state)
         sigma = [float(part.law.noise.sigma) for part in plan.parts if part.name == "count"]  # type: ignore[union-attr]  # Gaussian noise
-        if sigma and self._state["rows"] <= 3 * sigma[0]:
-            self._hidden = " Noise hides how many rows there are with a declared label: look at the spelling of labels."
+        hidden = " Noise hides how many rows there are with a declared label: look at the spelling of labels."
+        self._hidden = hidden * bool(sigma and self._state["rows"] <= 3 * sigma[0])
 
     def _take(self, state: Any) -> None:
         self._features, self._weights = self._made_of(state), np.array(state["weights"])

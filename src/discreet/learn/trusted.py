@@ -81,7 +81,7 @@ def _flush() -> None:
 def digest(code: Any) -> str:
     """Return what tells such code from any other, for the identity of a query; of what cannot be told, a new one."""
     with suppress(Exception):
-        return hashlib.sha256(pickle.dumps(code)).hexdigest()
+        return hashlib.sha256(pickle.dumps(getattr(code, "told_apart", code))).hexdigest()
     return SystemEntropy().bytes(16).hex()
 
 

@@ -92,7 +92,8 @@ def test_a_training_is_charged_with_its_count_and_has_a_certificate(tmp_path: Pa
         assert s.remaining.epsilon == 18
         assert found.cost.epsilon(delta=DELTA) == pytest.approx(1.96)
         assert check(found.certificate()).ok
-        assert trainer.spent(delta=DELTA) == 0
+        with pytest.raises(InvalidParameter, match=r"session\.spent"):
+            trainer.spent(delta=DELTA)
         s.train(make(), **TRUSTED)  # without a checkpoint it is another training; the count is known
         assert s.remaining.epsilon == 18 - Fraction(49, 25)
 
@@ -108,16 +109,54 @@ def test_the_same_training_is_free_where_its_checkpoint_is(tmp_path: Path) -> No
         assert again.rows == first.rows
         assert torch.equal(again.model.weight, first.model.weight)
         assert check(again.certificate()).ok
-        for other in (
+        others = (
             make(rows=40, lr=0.2),
             make(rows=40, batch_size=5),
             make(rows=40, loss_fn=lambda m, x, y: loss(m, x, y)),
-        ):
-            assert not s.train(other, **TRUSTED, checkpoint=tmp_path / "other.ckpt").stored
-        kept.write_bytes((tmp_path / "other.ckpt").read_bytes())
-        with pytest.raises(InvalidParameter, match="is not the checkpoint that this training made"):
+        )
+        for i, other in enumerate(others):
+            assert not s.train(other, **TRUSTED, checkpoint=tmp_path / f"{i}.ckpt").stored
+            left = s.remaining
+            with pytest.raises(InvalidParameter, match=r"is of another training.*\n.*manual_seed"):
+                s.train(other, **TRUSTED, checkpoint=kept)
+            assert s.remaining == left
+        kept.write_bytes((tmp_path / "0.ckpt").read_bytes())
+        with pytest.raises(InvalidParameter, match="is of another training"):
             s.train(make(rows=40), **TRUSTED, checkpoint=kept)
+        with pytest.raises(InvalidParameter, match="no such folder"):
+            s.train(make(rows=40), **TRUSTED, checkpoint=tmp_path / "none" / "run.ckpt")
         assert not s.train(make(rows=40), **TRUSTED, checkpoint=kept, fresh=True).stored
+
+
+@pytest.mark.parametrize("encode", ["one-hot", "index"])
+def test_a_trained_model_predicts_rows_as_they_are_and_is_measured(encode: str) -> None:
+    class Net(nn.Module):
+        """Of numbers, and of places of values where they are given apart."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = nn.LazyLinear(2)
+
+        def forward(self, *x: Tensor) -> Tensor:
+            return self.last(torch.cat([own.reshape(len(own), -1).float() for own in x], 1))  # type: ignore[no-any-return]
+
+    with connect() as s:
+        net = Net()
+        net(*([torch.zeros(1, 5)] if encode == "one-hot" else [torch.zeros(1, 1), torch.zeros(1, 1)]))
+
+        def of(model: nn.Module, *both: Tensor) -> Tensor:
+            return nn.functional.cross_entropy(model(*both[:-1]), both[-1], reduction="none")
+
+        sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+        given: dict[str, Any] = {"epsilon": 2, "delta": DELTA, "steps": 3, "batch_size": 4, "max_grad_norm": 1.0}
+        found = s.train(PrivateTrainer(net, of, sgd, rows=40, **given), **TRUSTED, encode=encode)
+        told = found.predict(FRAME)
+        assert len(told) == len(FRAME) and {*told.tolist()} <= {*found._asked.labels}
+        assert (found.predict(FRAME[found.feature_names_in_].to_numpy(object)) == told).all()
+        how: dict[str, Any] = {"target": TRUSTED["target"], "epsilon": 5, "trusted_code": True}
+        first = s.evaluate(found, **how)
+        assert 0 <= first.accuracy.value <= 1
+        assert s.evaluate(found, **how).stored
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -72,11 +72,43 @@ class TrainedModel(RecipeTable):
     model: nn.Module
     training: TrainingPlan
     checkpoint: Path | None
+    _asked: Training
 
     @property
     def cost(self) -> PrivacyLoss:
         """What the training cost, without the count of people."""
         return PrivacyLoss(self.plan.payers[0].events)
+
+    @property
+    def feature_names_in_(self) -> list[str]:
+        """The features, in their order."""
+        return [column.name for column in self._asked.columns]
+
+    @property
+    def told_apart(self) -> str:
+        """What tells this model from others."""
+        return f"{self._asked.code} {_digest(self.model)}"
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the label, or the number, of each row, which `model(*tensors)` makes of the tensors of training.
+
+        Args:
+            X: a data frame, or an array with the features in their order; what is missing or undeclared is read as in
+                training.
+        """
+        asked, was = self._asked, self.model.training
+        named = [X[c.name] for c in asked.columns] if hasattr(X, "columns") else [*np.asarray(X, object).T]
+        tensors, _ = asked._transformed(
+            asked._encoded([c.read(own) for c, own in zip(asked.columns, named, strict=True)])
+        )
+        self.model.eval()
+        with torch.no_grad():
+            found = self.model(*(x.to(asked.trainer.device) for x in tensors)).cpu().double().numpy()
+        self.model.train(was)
+        if asked.labels is None:
+            return np.asarray(found.reshape(-1))
+        several = found.ndim == 2 and found.shape[1] > 1
+        return np.array(asked.labels)[found.argmax(axis=1) if several else (found.reshape(-1) > 0).astype(int)]
 
     def __repr__(self) -> str:
         return f"TrainedModel({type(self.model).__name__}; {self.training.steps} steps)"
@@ -198,6 +230,17 @@ class Training(DeclaredRows):
                     hint="put its checkpoint back; or fresh=True, which is charged anew",
                 )
 
+    def refuse_another(self) -> None:
+        """Refuse a checkpoint of another training, which would be written over, and this one charged anew."""
+        if self.keeps is None or not self.keeps.exists():
+            return
+        if str(checkpoint.read(self.keeps).get("run")).split()[0] != self.code:
+            raise InvalidParameter(
+                f"{self.keeps} is of another training: of other initial weights, settings or features.",
+                hint="torch.manual_seed(0) before the model is made gives the same weights again; or put its own "
+                "checkpoint back; another checkpoint=, or fresh=True, is charged anew",
+            )
+
     @property
     def _run(self) -> str:
         return f"{self.code} {self.start.get('charge', 0)}"
@@ -251,6 +294,7 @@ class Training(DeclaredRows):
                 )
         found = TrainedModel(plan, *self.table(plan, state), receipt)
         found.model, found.training, found.checkpoint = self.trainer.model, self.training, self.keeps
+        found._asked = self
         return found
 
     # ------------------------------------------------------------------ private
@@ -412,6 +456,8 @@ def training_of(
     stateful = [trainer.model, trainer.optimizer, *([] if scheduler is None else [scheduler])]
     states = [copy.deepcopy(x.state_dict()) for x in stateful]
     kept = None if checkpoint is None else Path(checkpoint)
+    if kept is not None and not kept.absolute().parent.is_dir():
+        raise InvalidParameter(f"checkpoint={str(kept)!r}: there is no such folder.", hint="name another file")
     terms: list[Any] = [trainer._settings(None), trainer._epochs, repr(trainer.model), repr(states[1:])]
     terms += [type(x).__qualname__ for x in stateful] + [_code(trainer._loss_fn), _code(transform)]
     terms += [_digest(trainer.model), None if kept is not None else SystemEntropy().bytes(16).hex()]
@@ -443,7 +489,9 @@ def training_of(
         shapes = [tuple(x.shape[1:]) for x in made_up]
         raise InvalidParameter(
             f"The model or its loss fails on rows that were made up, of shapes {shapes}: {error}.",
-            hint="numbers lie between -1 and 1; of declared values each is a 0 or 1, and so is every other",
+            hint=("target= names the column that the loss takes as y; " if goal is None else "")
+            + f"the features give {shapes[0]} inputs: one for each number, and for declared values one each and one "
+            "for every other",
         ) from None
     return found
 

@@ -95,11 +95,13 @@ class TrainingPlan:
 
     def __str__(self) -> str:
         spent = f"ε = {self.loss(self.steps).epsilon(self.delta):.4g} at δ = {self.delta:g}"
+        long = self.noise * math.sqrt(self.width)
         return "\n".join(
             [
                 f"{self.steps} steps of about {self.expected_batch:.0f} rows out of {self.rows}, which cost {spent}.",
                 f"Noise multiplier {float(self.noise_multiplier):.4g}.",
                 f"Noise of {self.noise:.3g} on each of {self.width} coordinates of the mean gradient.",
+                f"Its length is about {long:.3g}; that of the clipped mean is max_grad_norm at most.",
                 *self.notes,
             ]
         )
@@ -306,11 +308,16 @@ class PrivateTrainer:
         return found + approximate(left, self._delta or 0) + held if self._begun else found
 
     def spent(self, delta: Real) -> float:
-        """Return ε at δ of the steps that were begun.
+        """Return ε at δ of the steps that were begun; with a private number of rows all of ε, from the first step on.
 
         Raises:
-            InvalidParameter: no finite ε exists at that δ.
+            InvalidParameter: no finite ε exists at that δ, or a session trains, which keeps what it charged.
         """
+        if self._source is None:
+            raise InvalidParameter(
+                "This trainer has no dataset of its own, and has spent nothing.",
+                hint="session.spent, or the result's cost",
+            )
         return self.privacy_loss.epsilon(delta)
 
     # ------------------------------------------------------------------ steps
@@ -481,13 +488,20 @@ class PrivateTrainer:
         if validation is not None:
             names = ("validation_epsilon", "validation_bound", "validations")
             given |= {"validation": validation} | {name: s[name] for name in names}
-        trainer = cls(model, loss_fn, optimizer, dataset, example=example, **given)
-        trainer._set_apart = Fraction(s["validation_epsilon"] or 0)
         try:
+            trainer = cls(model, loss_fn, optimizer, dataset, example=example, **given)
             trainer.model.load_state_dict(found["model"])
+            for own, kept in zip(optimizer.param_groups, found["optimizer"]["param_groups"], strict=True):
+                if own.keys() != kept.keys():  # torch would take it, and fail in the first step
+                    raise ValueError
             optimizer.load_state_dict(found["optimizer"])
-        except (RuntimeError, ValueError, KeyError):
-            raise InvalidParameter(f"{path} is of another model or optimizer.") from None
+        except (RuntimeError, ValueError, KeyError) as error:
+            if isinstance(error, InvalidParameter):
+                raise
+            raise InvalidParameter(
+                f"{path} is of another model or optimizer.", hint="give those that it was saved with"
+            ) from None
+        trainer._set_apart = Fraction(s["validation_epsilon"] or 0)
         trainer._delta = None if s["delta"] is None else Fraction(s["delta"])
         trainer._plan = trainer._planned(s["rows"])
         trainer._epsilon = None if s["epsilon"] is None else Fraction(s["epsilon"])
