@@ -12,12 +12,15 @@ import pytest
 
 import discreet as dp
 from discreet.backends.connection import open_database
-from discreet.catalog.schema import Range, Values
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.cells import measure
 from discreet.engine.release import Release
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.noise.entropy import SystemEntropy
+from discreet.plan.planner import make_query
+from discreet.privacy.unit import Relation
 from tests.coverage import covers
 from tests.plan.claims import check
 
@@ -72,6 +75,13 @@ def test_the_rows_are_those_of_the_database_where_no_group_is_empty(session: dp.
     )
     found = session.sql(sql, epsilon=10**6)
     assert sorted_rows(found.rows) == sorted_rows(exact(sql))
+
+
+def test_totals_are_planned_where_an_epsilon_leaves_no_noise() -> None:
+    keys: dict[str, Fact] = {"a": dp.Values(*range(6)), "b": dp.Values(*range(4))}
+    t = TableSchema("t", dict.fromkeys(keys, Type.INT), keys, dp.PrivacyUnit.row(), Relation.ADD_REMOVE)
+    sql = "SELECT a, b, COUNT(*) AS n FROM t GROUP BY ROLLUP (a, b)"
+    assert make_query(sql, [t], population="p", version=None, epsilon=1000).allocation.levels == ()
 
 
 def test_totals_are_the_sums_of_their_parts_whatever_the_noise(session: dp.Session) -> None:

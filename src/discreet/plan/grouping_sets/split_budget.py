@@ -67,7 +67,7 @@ def weighed(question: Question, allocation: Allocation, *, plain: bool) -> Alloc
         for noise, reach, moved in zip(allocation.noises, reaches, moves, strict=True)
     ]
     measured = [i for i, share in enumerate(given) if share]
-    if any(not z.variance for own, _ in columns for z in own.values()):
+    if not all(z.variance for z in (*allocation.noises, *(z for own, _ in columns for z in own.values()))):
         return None
     others = sum((z.event(report_moves(question.table.relation)) for z in allocation.reports), Composed())
     events = sum((e for _, e in columns), others)
