@@ -172,7 +172,7 @@ def test_a_second_interrupt_while_a_failure_is_handled_says_nothing_of_the_data(
     def interrupted(error: BaseException | None) -> BaseException:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("discreet.engine.meter._told", interrupted)
+    monkeypatch.setattr("discreet.engine.payers._told", interrupted)
     own = meter(Told("a", fail(ValueError(f"{PRIVATE} is no number"))), Told("b", str))
     with pytest.raises(KeyboardInterrupt) as caught:
         own.draw(Draw("a"))
