@@ -159,9 +159,10 @@ class OuterErrors:
                 n for o in outputs.values() for n, node in o.query.question.outer.columns if _index(node) is not None
             ]
             example = ", ".join(f"{n!r}: 10_000" for n in dict.fromkeys(names) if n not in self.sizes)
+            guess = f"assuming={{{example}}}"
             raise InvalidParameter(
                 f"the error of {column!r} depends on how large the numbers are from which it is computed.",
-                hint=f"give public guesses at columns of its parts: assuming={{{example}}}; the release has an interval"
+                hint=f"give public guesses at columns of its parts: {guess}; the release has an interval"
                 if example
                 else "the release has an interval where one is known",
             )

@@ -125,7 +125,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _bias(self) -> str:
         """Return which values are clamped, and what undeclared ones are."""
-        facts = {c.name: Range(c.low, c.high) if c.values is None else Values(*c.values) for c in self._columns}
+        facts = {
+            c.name: Range(c.low, c.high) if c.values is None else Values(*c.values)
+            for c in self.__dict__.get("_columns", ())
+        }
         return bias_of_facts(facts, "are a value of their own")
 
     def _explained(self) -> str:

@@ -75,7 +75,6 @@ class LinearModel(ScoredModel):
     intercept_: Any
     terms_: list[str]
     steps_: int
-    _hidden: str = ""
     _solvers: ClassVar[tuple[str, ...]] = ("gradient",)
     _descent: ClassVar[type[LinearDescent]] = LinearDescent
 
@@ -110,8 +109,8 @@ class LinearModel(ScoredModel):
     def accept(self, plan: Plan, state: Any) -> None:
         super().accept(plan, state)
         sigma = [float(part.law.noise.sigma) for part in plan.parts if part.name == "count"]  # type: ignore[union-attr]  # Gaussian noise
-        hidden = " Noise hides how many rows there are with a declared label: look at the spelling of labels."
-        self._hidden = hidden * bool(sigma and self._state["rows"] <= 3 * sigma[0])
+        if is_classifier(self) and sigma and self._state["rows"] <= 3 * sigma[0]:  # said by a model that is read, too
+            self._planned += "\nNoise hides how many rows have a declared label: look at the spelling of labels."
 
     def _take(self, state: Any) -> None:
         self._features, self._weights = self._made_of(state), np.array(state["weights"])
@@ -138,7 +137,7 @@ class LinearModel(ScoredModel):
             return f"The minimum of a regularised sum of losses of {self._features.width} features, with noise {where}."
         return (
             f"Gradient descent: {self.steps_} steps, each person's gradient clipped to a length of {self._clip:g}, on "
-            f"{self._features.width} features of {len(self._columns)} columns.{self._hidden * is_classifier(self)}"
+            f"{self._features.width} features of {len(self._columns)} columns."
         )
 
 
