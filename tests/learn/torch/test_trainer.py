@@ -378,7 +378,8 @@ def test_a_batch_is_stepped_once_and_only_the_latest() -> None:
 def test_nobody_steps_a_batch_while_it_is_stepped() -> None:
     """As the handler of a signal, or a thread, would: of one charge there were two sums with noise of their own."""
     t = trainer(steps=3)
-    batch, loss, refused = next(t.batches()), t._clipper.loss, []
+    batch, clipper = next(t.batches()), t._fitted()
+    loss, refused = clipper.loss, list[Any]()
 
     def interrupted(*given: Any) -> torch.Tensor:
         if not refused:
@@ -390,10 +391,10 @@ def test_nobody_steps_a_batch_while_it_is_stepped() -> None:
     def broken_off(*_: Any) -> torch.Tensor:
         raise KeyboardInterrupt
 
-    t._clipper.loss = broken_off
+    clipper.loss = broken_off
     with pytest.raises(KeyboardInterrupt):
         t.step(batch)
-    t._clipper.loss = interrupted
+    clipper.loss = interrupted
     t.step(batch)  # nothing was drawn for it before
     assert refused and t._latest is None
 
