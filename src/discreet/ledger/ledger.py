@@ -434,9 +434,10 @@ def _changes(place: str, population: str, now: Budget | None, wanted: Budget | N
     change = f"change_budget(dp.{wanted!r}, by=…, reason=…{', key=…' if keyed else ''})"
     if place == MEMORY:
         return f"its owner changes it with account.{change}"
-    amount = _exactly(wanted.epsilon) + (f",{_exactly(wanted.delta)}" if wanted.delta else "")
+    # what the command does not say, δ or the cap on a query, stays as it is
+    amount = _exactly(wanted.epsilon) + (f",{_exactly(wanted.delta)}" if wanted.delta or now.delta else "")
     command = ["discreet", "ledger", "budget", place, population, amount]
-    command += [] if wanted.per_query == PER_QUERY else ["--per-query", _exactly(wanted.per_query)]
+    command += [] if wanted.per_query == now.per_query else ["--per-query", _exactly(wanted.per_query)]
     return (
         f"its owner changes it with `{shlex.join(command)} --by NAME --reason WHY{' --key FILE' if keyed else ''}`, "
         f"or in Python Ledger.open(…).account({population!r}).{change}"
