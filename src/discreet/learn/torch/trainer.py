@@ -488,19 +488,18 @@ class PrivateTrainer:
         if validation is not None:
             names = ("validation_epsilon", "validation_bound", "validations")
             given |= {"validation": validation} | {name: s[name] for name in names}
+        other = InvalidParameter(f"{path} is of another model or optimizer.", hint="give those that it was saved with")
+        groups = [group.keys() for group in found["optimizer"]["param_groups"]]
+        if [group.keys() for group in optimizer.param_groups] != groups:  # torch would fail in the first step
+            raise other
         try:
             trainer = cls(model, loss_fn, optimizer, dataset, example=example, **given)
             trainer.model.load_state_dict(found["model"])
-            for own, kept in zip(optimizer.param_groups, found["optimizer"]["param_groups"], strict=True):
-                if own.keys() != kept.keys():  # torch would take it, and fail in the first step
-                    raise ValueError
             optimizer.load_state_dict(found["optimizer"])
-        except (RuntimeError, ValueError, KeyError) as error:
-            if isinstance(error, InvalidParameter):
-                raise
-            raise InvalidParameter(
-                f"{path} is of another model or optimizer.", hint="give those that it was saved with"
-            ) from None
+        except InvalidParameter:
+            raise
+        except (RuntimeError, ValueError, KeyError):
+            raise other from None
         trainer._set_apart = Fraction(s["validation_epsilon"] or 0)
         trainer._delta = None if s["delta"] is None else Fraction(s["delta"])
         trainer._plan = trainer._planned(s["rows"])
