@@ -15,17 +15,17 @@ import pytest
 
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
+from discreet.plan.aggregates.nested import ListOf
 from discreet.plan.nodes.covariance import Covariance
-from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.node import Answer, Applied, Constant, Key, Measured, Node, RowInterval, measured_in
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.nodes.of_tree import Histogram, Mode, Quantile, Top, Within
-from discreet.plan.nodes.recentred import Recentred
 from discreet.plan.nodes.slope import Slope
 from discreet.plan.quantile_tree.shape import TreeShape
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.question import tree_reads
+from discreet.plan.rules.recentred import Recentred
 from discreet.query.functions.calendar import EPOCH
 from tests.plan.tree_shapes import given, shape_of, whole
 

@@ -184,7 +184,7 @@ def columns_of(case: Case, plan: Query) -> list[dict[int, int]]:
     """For each integer column of the case's measures, the places of the plan's that add up to it, and how often."""
     from discreet.plan.nodes.mean import Mean
     from discreet.plan.nodes.node import Measured
-    from discreet.plan.nodes.recentred import Recentred
+    from discreet.plan.rules.recentred import Recentred
 
     found: list[dict[int, int]] = []
     for _, e in plan.question.outer.columns[len(case.question.keys) :]:

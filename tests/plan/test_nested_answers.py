@@ -19,7 +19,7 @@ from discreet.catalog.types import Type
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.nodes.list_of import ListOf
+from discreet.plan.aggregates.nested import ListOf
 from discreet.plan.nodes.of_tree import Histogram, Quantile, Top
 from discreet.plan.plan import alone
 from discreet.plan.quantile_tree.tree import NoisyTree

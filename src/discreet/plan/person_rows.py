@@ -27,7 +27,7 @@ class PersonRows:
 
     Guarantee:
         Each row is of one person, and which rows of a person are kept, and what stands in them, follows from that
-        person's rows alone. The text is judged by `verify/person_rows.py`.
+        person's rows alone. The text is judged by `verify/parts.py`.
 
     Attributes:
         question: the rows: the table, WHERE, and whose they are.
