@@ -21,8 +21,7 @@ from discreet.engine.meter import FedUse, Meter, PlannedUse, Reserved, follow
 from discreet.engine.open_run import OpenRun, StepRun
 from discreet.engine.payers import Paid, PeopleOf, note_of
 from discreet.engine.recipe import Drawn, Receipt, Recipe
-from discreet.engine.tables import check_views, look_again
-from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
+from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, SourceError
 from discreet.ledger.entry import release_in
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.parts import PersonPart, kept_open
@@ -290,3 +289,29 @@ def verified(
         if not same or claim.relation is not account.relation:
             reject("whose the rows are, and who their neighbours")
     return plan
+
+
+def look_again(backend: Backend, tables: Sequence[TableSchema]) -> tuple[TableSchema, ...]:
+    """Return the tables as they show their sources now: those whose files were written since are attached again.
+
+    A source that is gone or broken is no reason to refuse a query that was answered before; `check_views` refuses it.
+    """
+    try:
+        views = backend.refresh()
+    except (SourceError, InvalidParameter):
+        return tuple(tables)
+    return tuple(t if t.view == views[t.name] else replace(t, view=views[t.name]) for t in tables)
+
+
+def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
+    """Refuse, before anything is charged, sources that cannot be read as the query was planned.
+
+    Raises:
+        SourceError, InvalidParameter: one is gone, cannot be read, stores ids in a type that has none, or has other
+            columns than just now.
+    """
+    views = backend.refresh()
+    if any(t.view != views[t.name] for t in tables):
+        raise SourceError(
+            "The columns of a source changed while the query was planned. Nothing was charged.", hint="ask again"
+        )

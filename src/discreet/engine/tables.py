@@ -23,7 +23,7 @@ from discreet.catalog.schema import (
     output_facts,
 )
 from discreet.catalog.types import TableShape, Type
-from discreet.errors import InvalidParameter, SourceError, UnknownColumn
+from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.ledger.entry import Analysts
 from discreet.ledger.joint_charge import foresee
 from discreet.privacy.unit import PrivacyUnit
@@ -202,32 +202,6 @@ def _linked(owners: Mapping[str, Owner]) -> list[list[Place]]:
         touched = [g for g in groups if one in g or other in g]
         groups = [g for g in groups if g not in touched] + [[place for g in touched for place in g]]
     return groups
-
-
-def look_again(backend: Backend, tables: Sequence[TableSchema]) -> tuple[TableSchema, ...]:
-    """Return the tables as they show their sources now: those whose files were written since are attached again.
-
-    A source that is gone or broken is no reason to refuse a query that was answered before; `check_views` refuses it.
-    """
-    try:
-        views = backend.refresh()
-    except (SourceError, InvalidParameter):
-        return tuple(tables)
-    return tuple(t if t.view == views[t.name] else replace(t, view=views[t.name]) for t in tables)
-
-
-def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
-    """Refuse, before anything is charged, sources that cannot be read as the query was planned.
-
-    Raises:
-        SourceError, InvalidParameter: one is gone, cannot be read, stores ids in a type that has none, or has other
-            columns than just now.
-    """
-    views = backend.refresh()
-    if any(t.view != views[t.name] for t in tables):
-        raise SourceError(
-            "The columns of a source changed while the query was planned. Nothing was charged.", hint="ask again"
-        )
 
 
 def check_alike(
