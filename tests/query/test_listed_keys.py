@@ -117,7 +117,7 @@ def test_a_policy_and_the_command_line_name_the_file(tmp_path: Path) -> None:
         ({"year": [2024.5]}, "is not what the column stores: a whole number"),
         ({"year": ["2024"]}, "is not what the column stores"),
         ({"x": [1.0]}, "columns= and keys= both declare 'x'"),
-        ("nowhere.csv", "cannot be read"),
+        ("nowhere.csv", "no file .nowhere.csv. with keys"),
     ],
 )
 def test_what_is_no_list_of_keys_is_refused(frame: Any, words: str) -> None:
