@@ -198,7 +198,7 @@ def has_unit(node: Node) -> bool:
 def of_row_units(node: Node) -> bool:
     """Whether the rows are of units each of which is a row of a table."""
     first = next(scanned(node), None)
-    return first is not None and not first.public and first.unit.is_row
+    return first is not None and not first.public and first.reached is None and first.unit.is_row
 
 
 def is_once(node: Node) -> bool:
