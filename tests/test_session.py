@@ -59,7 +59,7 @@ def state(session: Session) -> tuple[Any, int]:
     [
         ({"unit": "uid"}, MissingBounds, "is missing: how many groups one 'uid' may enter"),
         ({"unit": dp.PrivacyUnit("uid")}, MissingBounds, "is missing: how many groups one 'uid' may enter"),
-        ({"unit": dp.PrivacyUnit("uid", max_groups=3)}, MissingBounds, "how many rows it may add to each"),
+        ({"unit": dp.PrivacyUnit("uid", max_groups=3)}, MissingBounds, "how many rows one .uid. may add to each"),
         ({"unit": "row"}, UnknownColumn, "PrivacyUnit.row\\(\\) where each row is one person"),
         ({"unit": dp.PrivacyUnit("id", max_groups=1, max_rows=1)}, UnknownColumn, "unit's column 'id'"),
         ({"unit": None, "budget": None}, MissingBounds, "2 public facts are missing: who is protected; the privacy"),

@@ -87,8 +87,8 @@ def check_joint(account: Account) -> None:
         )
     if account.people is not None:
         raise InvalidParameter(
-            f"each person of {account.population!r} has a budget of their own, which is not charged by a query "
-            "that another population pays for as well.",
+            f"each person of {account.population!r} has a budget of their own, which is not charged where two "
+            "populations are protected.",
             hint=hint,
         )
 
